@@ -1,0 +1,40 @@
+"""What a dialect is: one textual format for calls, both directions in one room.
+
+In: tools, calls, results of the caller. Out: text that teaches, text that projects history, and a parser for what a model writes.
+Promise: `parser` reads back exactly what `render_calls` wrote. The sieve and the contract know this protocol, never a concrete dialect.
+Third-party dialects load through the entry-point group `toolgraft.dialects` (name -> a Dialect object or a factory without arguments).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from pipeline.turn import Call, Tool
+
+
+class ParserOptions(msgspec.Struct, frozen=True):
+    """What a block parser must know besides the text."""
+
+    tools: tuple[Tool, ...] = ()
+    wide: bool = False
+    stream_arguments: bool = False
+    max_block_chars: int = 4 << 20
+    max_tag_chars: int = 512
+    quotes: tuple[str, ...] = ()
+
+
+class Dialect(Protocol):
+    """One format. The parsing side is defined next to the sieve that drives it (see `pipeline/dialects/block.py`)."""
+
+    name: str
+    markers: tuple[str, ...]
+    """Literal keywords that echo escaping breaks (C10)."""
+
+    def describe(self, tools: Sequence[Tool], example: Call | None) -> str:
+        """The format rules of the contract, with `example` (one of the caller's own tools) shown as a legal block."""
+
+    def render_calls(self, calls: Sequence[Call]) -> str:
+        """The block or blocks as the model should have written them."""

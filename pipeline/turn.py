@@ -1,0 +1,268 @@
+"""The nouns of a request: a turn, its messages and parts, tools, choice, calls.
+
+Values are frozen; a stage that changes something makes a new one with `msgspec.structs.replace` and returns it, and
+returns the very same object when it changed nothing. Knows nobody but the enums and the JSON leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from pipeline import json_values
+from pipeline.verdicts import Api, Cause, EmulationReason, HistoryState, Tier
+
+
+class Role(StrEnum):
+    """Who speaks. Tool results are parts of a user message here, as `Result`."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class ToolKind(StrEnum):
+    """A function takes a JSON object, a custom tool takes one raw text."""
+
+    FUNCTION = "function"
+    CUSTOM = "custom"
+
+
+class ChoiceMode(StrEnum):
+    """How free the model is to call."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+    NAMED = "named"
+
+
+class Arguments:
+    """Arguments of one call as somebody wrote them, parsed once at the most (G4).
+
+    `raw` is JSON text, or a value that a protocol carries as an object already. Poison (G1) is what has no object in it.
+    """
+
+    __slots__ = ("_parsed", "_value", "raw")
+
+    def __init__(self, raw: object) -> None:
+        """Take JSON text or a JSON value; nothing is parsed yet."""
+        self.raw = raw
+        self._parsed = False
+        self._value: dict[str, object] | None = None
+
+    def value(self) -> dict[str, object] | None:
+        """The object, or None for poison. Empty, blank and null are `{}`; a JSON string holding an object is unwrapped once."""
+        if not self._parsed:
+            self._parsed = True
+            self._value = _object_in(self.raw, unwrap=True)
+        return self._value
+
+    def text(self) -> str:
+        """JSON text of the object: the client's own bytes where they are one, else compact JSON; for poison the raw text."""
+        value = self.value()
+        if value is None:
+            return self.raw if isinstance(self.raw, str) else json_values.dumps(self.raw)
+        if isinstance(self.raw, str) and self.raw.lstrip()[:1] == "{":
+            return self.raw
+        return json_values.dumps(value)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when both hold the same object, or the same poison."""
+        if not isinstance(other, Arguments):
+            return NotImplemented
+        mine, theirs = self.value(), other.value()
+        return mine == theirs if mine is not None or theirs is not None else self.raw == other.raw
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Sizes only: arguments never reach a log by accident."""
+        return f"Arguments(<{len(self.raw) if isinstance(self.raw, str) else type(self.raw).__name__}>)"
+
+
+def _object_in(raw: object, *, unwrap: bool) -> dict[str, object] | None:
+    if raw is None:
+        return {}
+    if isinstance(raw, dict):
+        return raw
+    if not isinstance(raw, str):
+        return None
+    if not raw or raw.isspace():
+        return {}
+    try:
+        value = json_values.loads(raw)
+    except json_values.NotJsonError:
+        return None
+    if isinstance(value, str) and unwrap and value.strip():
+        return _object_in(value, unwrap=False)
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else None
+
+
+class Text(msgspec.Struct, frozen=True, tag=True):
+    """Plain text."""
+
+    text: str
+
+
+class Image(msgspec.Struct, frozen=True, tag=True):
+    """An image: an http(s) URL or a data: URL."""
+
+    url: str
+    detail: str | None = None
+
+
+class Media(msgspec.Struct, frozen=True, tag=True):
+    """A part that only some upstreams take (file, audio): its OpenAI Chat form, carried untouched."""
+
+    kind: str
+    part: Mapping[str, object]
+
+
+class Call(msgspec.Struct, frozen=True, tag=True):
+    """A call in the history. `id` is the client's, opaque. `name` as the model sees it (namespace folded in)."""
+
+    id: str
+    name: str
+    arguments: Arguments
+    kind: ToolKind = ToolKind.FUNCTION
+
+
+class Result(msgspec.Struct, frozen=True, tag=True):
+    """What a call returned. `name` is filled where the protocol says it or the guard paired it."""
+
+    call_id: str
+    content: tuple[Text | Image | Media, ...] = ()
+    name: str | None = None
+    is_error: bool = False
+    is_partial: bool = False
+    is_missing: bool = False
+
+
+Part = Text | Image | Media | Call | Result
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message: parts in order. Calls stand in assistant messages, results in user messages."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    name: str | None = None
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A tool the caller offers. `name` is what the model writes; `namespace` (Responses) is its part before the first dot."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, object] = {}
+    kind: ToolKind = ToolKind.FUNCTION
+    strict: bool = False
+    namespace: str | None = None
+    format: Mapping[str, object] | None = None
+    native: Mapping[str, object] | None = None
+
+
+class ToolChoice(msgspec.Struct, frozen=True):
+    """What the caller demands. `allowed` is a hard filter of names, or None."""
+
+    mode: ChoiceMode = ChoiceMode.AUTO
+    name: str | None = None
+    allowed: frozenset[str] | None = None
+
+    @property
+    def mandatory(self) -> bool:
+        """Must the answer hold a call?"""
+        return self.mode in (ChoiceMode.REQUIRED, ChoiceMode.NAMED)
+
+
+class ResponseFormat(msgspec.Struct, frozen=True):
+    """JSON asked for as the answer: any object, or one that fits `schema`. `native` is the OpenAI Chat form."""
+
+    schema: Mapping[str, object] | None
+    native: Mapping[str, object]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Token counts in OpenAI's sense: input includes cached."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: bool = False
+
+
+class Emulation(msgspec.Struct, frozen=True):
+    """Set by prompt_contract on a turn whose answer goes through the sieve.
+
+    `dialect` is the taught one. `tools` are those a call may name. `quotes` are texts of this request that hold JSON fences
+    (S8: a verbatim quote is never run). `escaped` says that C10 escapes were put in, so the sieve must undo them.
+    """
+
+    dialect: str
+    tools: tuple[Tool, ...]
+    injected: bool = True
+    tier: Tier | None = None
+    contract_bytes: int = 0
+    escaped: bool = False
+    quotes: tuple[str, ...] = ()
+
+
+class Correction(msgspec.Struct, frozen=True):
+    """Why and how the next attempt asks again (R4). `discarded` is what the model wrote, `fault` what is wrong with it and where."""
+
+    cause: Cause
+    number: int
+    discarded: str = ""
+    fault: str = ""
+    tool: str | None = None
+    neutral: bool = False
+    dialect: str | None = None
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One client request on its way through the chain.
+
+    The handler fills `api`, `raw`, `body`, `headers` (lower-case names, only those a protocol reads) and `request_id`;
+    normalize fills the rest of the request; prompt_contract sets `emulation` and rewrites `messages`.
+    `sampling` holds further request fields in their OpenAI Chat spelling, `echo` what a response must repeat.
+    """
+
+    api: Api
+    raw: bytes = b""
+    body: Mapping[str, object] = {}
+    headers: Mapping[str, str] = {}
+    request_id: str = ""
+    model: str = ""
+    upstream_model: str = ""
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tools_rebuilt: bool = False
+    tool_choice: ToolChoice = ToolChoice()
+    parallel_calls: bool = True
+    stream: bool = False
+    include_usage: bool = False
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    response_format: ResponseFormat | None = None
+    reasoning_wanted: bool = False
+    legacy_functions: bool = False
+    sampling: Mapping[str, object] = {}
+    echo: Mapping[str, object] = {}
+    state: HistoryState = HistoryState.AWAITING_DECISION
+    warnings: tuple[str, ...] = ()
+    emulation: Emulation | None = None
+    emulation_reason: EmulationReason = EmulationReason.NO_TOOLS
+    correction: Correction | None = None
+
+    @property
+    def has_tool_history(self) -> bool:
+        """Do the messages hold calls or results?"""
+        return any(isinstance(part, Call | Result) for message in self.messages for part in message.parts)
