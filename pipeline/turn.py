@@ -216,7 +216,10 @@ class Emulation(msgspec.Struct, frozen=True):
 
 
 class Correction(msgspec.Struct, frozen=True):
-    """Why and how the next attempt asks again (R4). `discarded` is what the model wrote, `fault` what is wrong with it and where."""
+    """Why and how the next attempt asks again (R4). `discarded` is what the model wrote, `fault` what is wrong with it and where.
+
+    `answer_allowed` says that a final answer in plain text would do as well as a call.
+    """
 
     cause: Cause
     number: int
@@ -225,6 +228,7 @@ class Correction(msgspec.Struct, frozen=True):
     tool: str | None = None
     neutral: bool = False
     dialect: str | None = None
+    answer_allowed: bool = False
 
 
 class Turn(msgspec.Struct, frozen=True):
