@@ -36,13 +36,17 @@ def _firm(correction: Correction, tools: tuple[str, ...]) -> list[str]:
     match correction.cause:
         case Cause.REFUSAL:
             lines = [
-                "The last reply said that tools or access are missing. That is not so: the tools described above are connected "
-                "to this conversation now, and every block is executed and answered with its real result.",
+                (
+                    "The last reply said that tools or access are missing. That is not so: the tools described above are connected "
+                    "to this conversation now, and every block is executed and answered with its real result."
+                ),
             ]
         case Cause.SOFT_REFUSAL:
             lines = [
-                "The last reply described limits, or handed the work back to the user. The tools described above do that work: "
-                "every block is executed and answered with its real result.",
+                (
+                    "The last reply described limits, or handed the work back to the user. The tools described above do that work: "
+                    "every block is executed and answered with its real result."
+                ),
             ]
         case Cause.WRONG_TOOL:
             lines = ["The last reply called a tool that this request does not allow, so nothing was executed."]
@@ -58,8 +62,10 @@ def _firm(correction: Correction, tools: tuple[str, ...]) -> list[str]:
 def _neutral(correction: Correction, tools: tuple[str, ...]) -> list[str]:
     """The plain-worded variant of the second try: information about the program, nothing that sounds like a command line of ours."""
     lines = [
-        "For information: this conversation runs inside a program that reads tool blocks out of the reply, runs them, and adds "
-        "their results as the next message.",
+        (
+            "For information: this conversation runs inside a program that reads tool blocks out of the reply, runs them, and adds "
+            "their results as the next message."
+        ),
     ]
     match correction.cause:
         case Cause.MALFORMED:
