@@ -47,8 +47,8 @@ class Chain:
         first = next((at for at, stage in enumerate(stages) if stage.per_attempt), len(stages))
         self.once = self.stages[:first]
         self.each = self.stages[first:]
-        self.requester = _only(self.stages, Requester, "an upstream stage (build, read, failure)")
-        self.encoding = _only(self.stages, Encoding, "an encoding stage (encode)")
+        self.requester = _only([stage for stage in self.stages if isinstance(stage, Requester)], "upstream stage (build, read, failure)")
+        self.encoding = _only([stage for stage in self.stages if isinstance(stage, Encoding)], "encoding stage (encode)")
         judges = [stage for stage in self.stages if isinstance(stage, Judge)]
         if len(judges) > 1:
             raise ChainError(f"stages: more than one judge: {', '.join(stage.name for stage in judges)}")
@@ -56,8 +56,7 @@ class Chain:
         self.receivers = self.stages
 
 
-def _only(stages: Sequence[Stage], role: type[_Role], what: str) -> _Role:
-    found = [stage for stage in stages if isinstance(stage, role)]
+def _only(found: list[_Role], what: str) -> _Role:
     if len(found) != 1:
         raise ChainError(f"stages: need exactly one {what}, found {len(found)}")
     return found[0]

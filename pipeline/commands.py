@@ -98,7 +98,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Learn(msgspec.Struct, frozen=True):
-    """This upstream refuses this optional request field: leave it out from now on (U06)."""
+    """Leave this optional request field out from now on: this upstream refuses it (U06)."""
 
     target: str
     parameter: str

@@ -1,0 +1,177 @@
+"""One upstream request and what came of it, as the engine keeps it.
+
+In: reads of the upstream's body. Out: events that went through the reader and every receiver, in order, ending with one End.
+Promise: never raises; a stage that does is noted, taken out of this attempt, and the events go on without it (fail open).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pipeline.events import BlockSeen, CallBegun, CallDone, End, Event, Failed, Finish, ReasoningDelta, TextDelta
+from pipeline.settings import UpstreamTraits
+from pipeline.stage import Reader, Receiver, Watch
+from pipeline.turn import Turn
+from pipeline.verdicts import Cause, ErrorKind, Verdict
+
+MAX_ERROR_BODY = 64 << 10
+
+
+class Attempt:
+    """State of one attempt: what it asked, what it read, what it holds."""
+
+    __slots__ = (
+        "_on_stage_error",
+        "_receivers",
+        "begun",
+        "blocks",
+        "calls",
+        "cause",
+        "end",
+        "error_body",
+        "first_byte_at",
+        "headers",
+        "held",
+        "held_since",
+        "holding",
+        "last_byte_at",
+        "number",
+        "open",
+        "passing",
+        "reader",
+        "reasoned",
+        "sent_at",
+        "status",
+        "target",
+        "text",
+        "text_chars",
+        "turn",
+        "verdict",
+        "watch",
+        "without",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        cause: Cause,
+        target: UpstreamTraits,
+        turn: Turn,
+        receivers: Sequence[tuple[str, Receiver]],
+        watch: Watch | None,
+        on_stage_error: Callable[[str], None],
+        now: float,
+    ) -> None:
+        """Begin with nothing read; `receivers` are (stage name, receiver) in order."""
+        self.number = number
+        self.cause = cause
+        self.target = target
+        self.turn = turn
+        self.without: frozenset[str] = frozenset()
+        self.passing = False
+        self.open = True
+        self.sent_at = now
+        self.first_byte_at: float | None = None
+        self.last_byte_at = now
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.error_body = b""
+        self.reader: Reader | None = None
+        self.watch = watch
+        self.holding = True
+        self.held: list[Event] = []
+        self.held_since: float | None = None
+        self.text: list[str] = []
+        self.text_chars = 0
+        self.calls: list[CallDone] = []
+        self.begun = 0
+        self.blocks: list[BlockSeen] = []
+        self.reasoned = False
+        self.end: End | None = None
+        self.verdict: Verdict | None = None
+        self._receivers = list(receivers)
+        self._on_stage_error = on_stage_error
+
+    def read(self, data: bytes) -> list[Event]:
+        """Events of one read of the body."""
+        if self.end is not None or self.reader is None:
+            return []
+        try:
+            events = self.reader.feed(data)
+        except Exception:  # noqa: BLE001 - the boundary that keeps a turn alive
+            self._on_stage_error("upstream")
+            events = [Failed(ErrorKind.INTERNAL, "the answer of the upstream could not be read")]
+        return self.take(events) if events else events
+
+    def finish_reading(self) -> list[Event]:
+        """Events that were still due when the body ended in order."""
+        if self.end is not None or self.reader is None:
+            return []
+        try:
+            events = self.reader.close()
+        except Exception:  # noqa: BLE001
+            self._on_stage_error("upstream")
+            events = [Failed(ErrorKind.INTERNAL, "the answer of the upstream could not be read")]
+        return self.take(events)
+
+    def take(self, events: list[Event]) -> list[Event]:
+        """Lead events through the receivers and book what comes out."""
+        for at, (name, receiver) in enumerate(self._receivers):
+            try:
+                events = _through(receiver, events)
+            except Exception:  # noqa: BLE001
+                self._on_stage_error(name)
+                self._receivers[at] = (name, _OPEN)
+        return self._book(events)
+
+    def _book(self, events: list[Event]) -> list[Event]:
+        for at, event in enumerate(events):
+            kind = type(event)
+            if kind is TextDelta:
+                self.text.append(event.text)  # type: ignore[union-attr]
+                self.text_chars += len(event.text)  # type: ignore[union-attr]
+            elif kind is CallDone:
+                self.calls.append(event)  # type: ignore[arg-type]
+            elif kind is CallBegun:
+                self.begun += 1
+            elif kind is ReasoningDelta:
+                self.reasoned = True
+            elif kind is BlockSeen:
+                self.blocks.append(event)  # type: ignore[arg-type]
+            elif kind is Finish or kind is Failed:
+                self.end = event  # type: ignore[assignment]
+                return events[:at]
+        return events
+
+    @property
+    def gave_something(self) -> bool:
+        """Whether anything a client could see came of it."""
+        return bool(self.text_chars or self.calls or self.begun or self.reasoned)
+
+
+def _through(receiver: Receiver, events: list[Event]) -> list[Event]:
+    if len(events) == 1:
+        event = events[0]
+        return receiver.close(event) if isinstance(event, Finish | Failed) else receiver.feed(event)
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, Finish | Failed):
+            out += receiver.close(event)
+            break
+        out += receiver.feed(event)
+        if out and isinstance(out[-1], Finish | Failed):
+            break
+    return out
+
+
+class _Open:
+    """What stands in for a receiver that failed: events go through."""
+
+    def feed(self, event: Event) -> list[Event]:
+        return [event]
+
+    def close(self, end: End) -> list[Event]:
+        return [end]
+
+
+_OPEN = _Open()

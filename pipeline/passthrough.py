@@ -1,0 +1,61 @@
+"""Turns that go on as they came: nothing to emulate, the upstream's own protocol.
+
+In: a prepared turn. Out: whether it passes, its bytes, and the token counts found in the tail of the answer. The body's bytes are
+the client's own; only a route that rewrites the model name makes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipeline import json_values
+from pipeline.settings import UpstreamTraits
+from pipeline.turn import Turn, Usage
+from pipeline.verdicts import Api
+
+_TAIL = 16 << 10
+_USAGE = re.compile(rb'"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})')
+
+
+def can_pass(turn: Turn, target: UpstreamTraits) -> bool:
+    """Whether this turn needs nothing from us: no tools, no tool history, and the protocol the upstream speaks."""
+    return bool(turn.raw) and turn.api is target.protocol and turn.emulation is None and not turn.tools and not turn.has_tool_history
+
+
+def passed_body(turn: Turn) -> bytes:
+    """The client's bytes, with the model name rewritten where the route says so."""
+    if turn.upstream_model and turn.upstream_model != turn.model:
+        return json_values.dumps_bytes({**turn.body, "model": turn.upstream_model})
+    return turn.raw
+
+
+class UsageTail:
+    """Keeps the end of an answer and finds the usage in it, once, when it is over. Bounded memory, no parsing on the way."""
+
+    __slots__ = ("_tail",)
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._tail = b""
+
+    def feed(self, data: bytes) -> None:
+        """Keep what may still hold the usage."""
+        self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
+
+    def usage(self, api: Api) -> Usage | None:
+        """The last usage object in the tail, or None."""
+        found = _USAGE.findall(self._tail)
+        if not found:
+            return None
+        try:
+            usage = json_values.loads(found[-1])
+        except json_values.NotJsonError:
+            return None
+        if not isinstance(usage, dict):
+            return None
+        names = ("prompt_tokens", "completion_tokens") if api is Api.OPENAI_CHAT else ("input_tokens", "output_tokens")
+        read, written = (usage.get(name) for name in names)
+        return Usage(
+            input_tokens=read if isinstance(read, int) else 0,
+            output_tokens=written if isinstance(written, int) else 0,
+        )
