@@ -14,7 +14,10 @@ from pipeline.verdicts import Api, Mode
 
 
 class UpstreamTraits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one upstream takes and how it ends a stream (U12): flags, never code."""
+    """What one upstream takes and how it ends a stream (U12): flags, never code.
+
+    `own_key` is set by the transport's configuration: the upstream is asked with the proxy's own key, so a 401 is ours (X23).
+    """
 
     name: str = "default"
     protocol: Api = Api.OPENAI_CHAT
@@ -31,6 +34,7 @@ class UpstreamTraits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reasoning_effort: bool = True
     extra_fields: bool = True
     lenient_end: bool = False
+    own_key: bool = False
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -69,6 +69,13 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
 class Reader(Protocol):
     """Bytes of one upstream answer in, events out. Never raises on any bytes."""
 
+    @property
+    def finishing(self) -> bool:
+        """The model has stopped, but the upstream's own end (usage, `[DONE]`, end of the body) is still due.
+
+        An upstream that leaves its connection open here gets a short grace (U03: 2 s); then `close` gives the Finish.
+        """
+
     def feed(self, data: bytes) -> list[Event]:
         """Take what one read brought. The last event may be an End; after it nothing more comes."""
 
