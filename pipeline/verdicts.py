@@ -224,6 +224,47 @@ class HistoryRepair(StrEnum):
     ORPHAN_RESULT = "orphan_result"
     MISSING_RESULT = "missing_result"
     REPEATED_ID = "repeated_id"
+    MOVED_RESULT = "moved_result"
+
+
+class DroppedParameter(StrEnum):
+    """A request field or a kind of tool that is left out, with a warning (decision D of the protocol reference)."""
+
+    LOGPROBS = "logprobs"
+    TOP_LOGPROBS = "top_logprobs"
+    PREDICTION = "prediction"
+    WEB_SEARCH_OPTIONS = "web_search_options"
+    MODERATION = "moderation"
+    STORE = "store"
+    MCP_SERVERS = "mcp_servers"
+    CONFIGURATION_UPDATE = "configuration_update"
+    TOOL_WEB_SEARCH = "tools.web_search"
+    TOOL_WEB_FETCH = "tools.web_fetch"
+    TOOL_FILE_SEARCH = "tools.file_search"
+    TOOL_CODE_EXECUTION = "tools.code_execution"
+    TOOL_IMAGE_GENERATION = "tools.image_generation"
+    TOOL_COMPUTER = "tools.computer"
+    TOOL_BROWSER = "tools.browser"
+    TOOL_MCP = "tools.mcp"
+    TOOL_SEARCH = "tools.tool_search"
+    TOOL_SHELL = "tools.shell"
+    TOOL_APPLY_PATCH = "tools.apply_patch"
+    TOOL_PROGRAMMATIC = "tools.programmatic_tool_calling"
+    TOOL_OTHER = "tools.other"
+
+
+class ReplacedContent(StrEnum):
+    """Content of a request that a stated placeholder stands for, or that went without one (N5)."""
+
+    IMAGE = "image"
+    DOCUMENT = "document"
+    AUDIO = "audio"
+    SERVER_TOOL = "server_tool"
+    COMPACTION = "compaction"
+    ITEM_REFERENCE = "item_reference"
+    NAMELESS_CALL = "nameless_call"
+    UNKNOWN_PART = "unknown_part"
+    UNKNOWN_ITEM = "unknown_item"
 
 
 class Invariant(StrEnum):
