@@ -31,6 +31,10 @@ class ToolKind(StrEnum):
     CUSTOM = "custom"
 
 
+CUSTOM_INPUT = "input"
+"""The one argument, a text, under which the raw input of a custom tool travels: in its schema, in history and in calls that come back."""
+
+
 class ChoiceMode(StrEnum):
     """How free the model is to call."""
 
@@ -125,12 +129,16 @@ class Media(msgspec.Struct, frozen=True, tag=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
-    """A call in the history. `id` is the client's, opaque. `name` as the model sees it (namespace folded in)."""
+    """A call in the history. `id` is the client's, opaque. `name` as the model sees it (`namespace` folded in, as in Tool).
+
+    The arguments of a custom call are an object with the raw input under `CUSTOM_INPUT`.
+    """
 
     id: str
     name: str
     arguments: Arguments
     kind: ToolKind = ToolKind.FUNCTION
+    namespace: str | None = None
 
 
 class Result(msgspec.Struct, frozen=True, tag=True):
@@ -237,6 +245,7 @@ class Turn(msgspec.Struct, frozen=True):
     The handler fills `api`, `raw`, `body`, `headers` (lower-case names, only those a protocol reads) and `request_id`;
     normalize fills the rest of the request; prompt_contract sets `emulation` and rewrites `messages`.
     `sampling` holds further request fields in their OpenAI Chat spelling, `echo` what a response must repeat.
+    `count_only` marks a request that asks for its token count alone, which needs no `max_tokens` (AR15).
     """
 
     api: Api
@@ -244,6 +253,7 @@ class Turn(msgspec.Struct, frozen=True):
     body: Mapping[str, object] = {}
     headers: Mapping[str, str] = {}
     request_id: str = ""
+    count_only: bool = False
     model: str = ""
     upstream_model: str = ""
     messages: tuple[Message, ...] = ()
