@@ -43,6 +43,6 @@ class HistoryGuard:
             note(Noted.HISTORY_REPAIRED, kind=kind, count=count)
         return msgspec.structs.replace(turn, messages=messages)
 
-    def open(self, turn: Turn, note: Note) -> Receiver | None:
+    def open(self, turn: Turn, note: Note) -> Receiver | None:  # noqa: ARG002 - the signature is the protocol's
         """Stay out of the answer's way."""
         return None
