@@ -35,10 +35,9 @@ def loads(text: str | bytes) -> object:
             if isinstance(text, bytes) or ("\\u" not in text and not _has_surrogate(text)):
                 raise NotJsonError(str(exc)) from None
     try:
-        value: object = json.loads(text, parse_constant=_no_constant)
+        return replace_surrogates(json.loads(text, parse_constant=_no_constant))
     except (ValueError, RecursionError) as exc:
         raise NotJsonError(str(exc)) from None
-    return replace_surrogates(value)
 
 
 def dumps(value: object) -> str:
