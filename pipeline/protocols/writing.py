@@ -1,0 +1,340 @@
+"""What the writers of the three protocols share: the order of an answer's parts, and what a call becomes on its way to a client.
+
+In: events of the attempt that is delivered. Out: hooks called in an order that every protocol can write down: one part at a time, no
+part open while another one begins. Promise: events of a begun call come together, whatever else arrives meanwhile waits behind it
+(CS05, AS04, RS03); a whole call and a begun one end in the same shape; nothing comes after the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline import json_values
+from pipeline.events import ArgumentsDelta, CallBegun, CallDone, Event, Failed, Finish, ReasoningDelta, TextDelta
+from pipeline.turn import Arguments, Call, Part, Result, Text, Tool, ToolKind, Turn, Usage
+from pipeline.verdicts import ErrorKind, FinishReason
+
+JSON_TYPE = "application/json"
+# X01. The charset is part of the type: some proxies guess without it.
+STREAM_TYPE = "text/event-stream; charset=utf-8"
+# X06: a comment line, which every consumer of Chat and Responses streams skips.
+COMMENT = b": keep-alive\n\n"
+
+# E7: from here on pings do not keep Claude Code alive, text deltas do.
+SILENCE_BLOCK_S = 60.0
+# What an image or a file counts as in an estimate, in characters: nobody looked inside.
+_IMAGE_SIZE = 4000
+
+quote = json_values.dumps_bytes
+"""A JSON string of this text, as bytes."""
+
+
+class BrokenAnswerError(Exception):
+    """The answer is none: a call was begun and its arguments never became an object (E4). `failed` is what the client is told."""
+
+    def __init__(self) -> None:
+        """Say it in the words that a client reads."""
+        self.failed = Failed(ErrorKind.BROKEN_CALL, "the model's tool call ended before its arguments were complete")
+        super().__init__(self.failed.message)
+
+
+class CallOut:
+    """A call as the client sees it: a plain name and its namespace, an id, and the arguments (for a custom tool: the raw text)."""
+
+    __slots__ = ("begun", "custom", "event_index", "id", "index", "name", "namespace", "sent", "text")
+
+    def __init__(self, index: int, event_index: int, name: str, tool: Tool | None, kind: ToolKind, *, begun: bool) -> None:
+        """Number it within the answer; `tool` is the declared one where it is custom or in a namespace."""
+        self.index = index
+        self.event_index = event_index
+        self.id = ""
+        self.name = name
+        self.namespace: str | None = None
+        self.custom = kind is ToolKind.CUSTOM
+        self.begun = begun
+        self.sent: list[str] = []
+        self.text = ""
+        if tool is not None:
+            self.custom = self.custom or tool.kind is ToolKind.CUSTOM
+            # RQ03: `ns.name` goes back as name and namespace.
+            if tool.namespace and name.startswith(f"{tool.namespace}."):
+                self.namespace = tool.namespace
+                self.name = name[len(tool.namespace) + 1 :]
+
+
+class Writer:
+    """One turn's answer in one protocol. Subclasses write the parts; this class decides when each begins and ends.
+
+    `finish` and `fail` end it; both may raise nothing but `finish`'s BrokenAnswerError, after which `fail` still works.
+    """
+
+    content_type = JSON_TYPE
+    stopped = False
+    _custom_tools = True
+    _one_call = False
+
+    def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
+        """Take the turn as it goes upstream.
+
+        `unseen_tokens` of its input are left out of estimates (X39, `usage = "client"`). `silence_block_s` is when Messages
+        puts empty text deltas in the place of pings (E7).
+        """
+        self._turn = turn
+        self._unseen_tokens = unseen_tokens
+        self._silence_block_s = silence_block_s
+        self._special = {tool.name: tool for tool in turn.tools if tool.kind is ToolKind.CUSTOM or tool.namespace}
+        created = turn.echo.get("created")
+        self._created = created if isinstance(created, int) else 0
+        self._shows_reasoning = turn.reasoning_wanted
+        self._calls = 0
+        self._open: CallOut | None = None
+        self._waiting: list[Event] = []
+        self._size = 0
+        self._out: list[bytes] = []
+        self._over = False
+
+    # --- the Encoder's doors --------------------------------------------------------------------------------------------------
+
+    def feed(self, events: Sequence[Event]) -> bytes:
+        """Whole wire events for these (pipeline.stage.Encoder)."""
+        if self._over:
+            return b""
+        for event in events:
+            if type(event) is TextDelta and self._open is None:
+                if event.text:
+                    self._size += len(event.text)
+                    self._text(event.text)
+            else:
+                self._take(event)
+        return self._flush()
+
+    def finish(self, finish: Finish) -> bytes:
+        """The end of the answer. Raises BrokenAnswerError when a begun call has no object for arguments."""
+        if self._over:
+            return b""
+        while self._open is not None:
+            sent = "".join(self._open.sent)
+            if not sent.strip() or Arguments(sent).value() is None:
+                raise BrokenAnswerError
+            self._complete(sent)
+        self._end(finish)
+        self._over = True
+        return self._flush()
+
+    def fail(self, failed: Failed) -> bytes:
+        """The protocol's error event."""
+        if self._over:
+            return b""
+        self._over = True
+        self._error(failed)
+        return self._flush()
+
+    def keep_alive(self, silence_s: float) -> bytes:  # noqa: ARG002 - only Messages looks at how long it was
+        """A sign of life."""
+        return b""
+
+    # --- hooks ----------------------------------------------------------------------------------------------------------------
+
+    def _text(self, text: str) -> None:
+        raise NotImplementedError
+
+    def _reasoning(self, text: str) -> None:
+        raise NotImplementedError
+
+    def _begin(self, call: CallOut) -> None:
+        raise NotImplementedError
+
+    def _arguments(self, call: CallOut, text: str) -> None:
+        raise NotImplementedError
+
+    def _done(self, call: CallOut) -> None:
+        raise NotImplementedError
+
+    def _end(self, finish: Finish) -> None:
+        raise NotImplementedError
+
+    def _error(self, failed: Failed) -> None:
+        raise NotImplementedError
+
+    # --- the order of parts ---------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> bytes:
+        out = self._out
+        if not out:
+            return b""
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        return data
+
+    def _take(self, event: Event) -> None:
+        call = self._open
+        if call is not None:
+            self._take_while_open(call, event)
+        elif isinstance(event, TextDelta):
+            if event.text:
+                self._size += len(event.text)
+                self._text(event.text)
+        elif isinstance(event, ReasoningDelta):
+            self._size += len(event.text)
+            if event.text and self._shows_reasoning:
+                self._reasoning(event.text)
+        elif isinstance(event, CallDone):
+            if self._call(event.index, event.name, event.kind, begun=False):
+                self._complete(event.arguments)
+        elif isinstance(event, CallBegun):
+            self._call(event.index, event.name, ToolKind.FUNCTION, begun=True)
+
+    def _take_while_open(self, call: CallOut, event: Event) -> None:
+        if isinstance(event, ArgumentsDelta) and event.index == call.event_index:
+            if event.text:
+                call.sent.append(event.text)
+                # The text of a custom tool stands inside a JSON string: it can be told from the whole only.
+                if not call.custom:
+                    self._arguments(call, event.text)
+        elif isinstance(event, CallDone) and event.index == call.event_index:
+            self._complete(event.arguments)
+        elif not isinstance(event, Finish | Failed):
+            self._waiting.append(event)
+
+    def _call(self, event_index: int, name: str, kind: ToolKind, *, begun: bool) -> bool:
+        if self._one_call and self._calls:
+            return False
+        tool = self._special.get(name)
+        call = CallOut(self._calls, event_index, name, tool, kind, begun=begun)
+        if not self._custom_tools:
+            call.custom = False
+        self._calls += 1
+        self._open = call
+        self._begin(call)
+        return True
+
+    def _complete(self, arguments: str) -> None:
+        call = self._open
+        if call is None:
+            return
+        sent = "".join(call.sent)
+        if not arguments or arguments.isspace():
+            arguments = "{}"  # X34: never empty
+        if call.custom:
+            self._size += len(arguments)
+            call.text = custom_input(arguments)
+            if call.text:
+                self._arguments(call, call.text)
+        else:
+            rest = arguments if not sent or sent.isspace() else arguments[len(sent) :] if arguments.startswith(sent) else ""
+            if rest:
+                self._arguments(call, rest)
+            call.text = sent + rest
+            self._size += len(call.text)
+        self._done(call)
+        self._open = None
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            self._take(event)
+
+    # --- the end --------------------------------------------------------------------------------------------------------------
+
+    def _usage(self, finish: Finish) -> Usage:
+        """The attempt's usage; an estimate where there is none, since the fields are mandatory (X42)."""
+        if finish.usage is not None:
+            return finish.usage
+        return Usage(input_tokens=self._input_estimate(), output_tokens=max(1, -(-self._size // 4)), estimated=True)
+
+    def _input_estimate(self) -> int:
+        return max(1, estimate_input(self._turn) - self._unseen_tokens)
+
+    def _reason(self, finish: Finish) -> FinishReason:
+        """Calls decide: an agent loop goes on whenever there is a complete one (CN06, E-cut), and never without one."""
+        if self._calls:
+            return FinishReason.TOOL_CALLS
+        return FinishReason.STOP if finish.reason is FinishReason.TOOL_CALLS else finish.reason
+
+
+class TextPart:
+    """A run of text or reasoning."""
+
+    __slots__ = ("pieces", "reasoning")
+
+    def __init__(self, *, reasoning: bool) -> None:
+        """Begin empty."""
+        self.reasoning = reasoning
+        self.pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """The whole run."""
+        return "".join(self.pieces)
+
+
+class BodyWriter(Writer):
+    """Collects the parts of an answer that goes out as one JSON body. Subclasses write `_body` and `_error`."""
+
+    def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
+        """Begin without parts."""
+        super().__init__(turn, unseen_tokens=unseen_tokens, silence_block_s=silence_block_s)
+        self._parts: list[TextPart | CallOut] = []
+
+    def _body(self, finish: Finish) -> bytes:
+        raise NotImplementedError
+
+    def _text(self, text: str) -> None:
+        self._run(reasoning=False).pieces.append(text)
+
+    def _reasoning(self, text: str) -> None:
+        self._run(reasoning=True).pieces.append(text)
+
+    def _run(self, *, reasoning: bool) -> TextPart:
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, TextPart) and last.reasoning is reasoning:
+            return last
+        part = TextPart(reasoning=reasoning)
+        self._parts.append(part)
+        return part
+
+    def _begin(self, call: CallOut) -> None:
+        self._parts.append(call)
+
+    def _arguments(self, call: CallOut, text: str) -> None:
+        """Nothing to do: `call.text` holds them in the end."""
+
+    def _done(self, call: CallOut) -> None:
+        """Nothing to do."""
+
+    def _end(self, finish: Finish) -> None:
+        self._out.append(self._body(finish))
+
+
+def custom_input(arguments: str) -> str:
+    """The raw text for a custom tool, out of the object that stands for it: `{"input": TEXT}`.
+
+    Models miss the key at times; a single text under another key is that text, anything else is handed on as the JSON it is.
+    """
+    value = Arguments(arguments).value()
+    if value is None:
+        return arguments
+    if not value:
+        return ""
+    inner: object = value
+    if "input" in value:
+        inner = value["input"]
+    elif len(value) == 1:
+        inner = next(iter(value.values()))
+    return inner if isinstance(inner, str) else json_values.dumps(inner)
+
+
+def estimate_input(turn: Turn) -> int:
+    """Input tokens of the turn as it stands: messages, and the tools where no contract put them into the messages yet."""
+    size = sum(_part_size(part) + 16 for message in turn.messages for part in message.parts)
+    if turn.emulation is None or not turn.emulation.injected:
+        size += sum(len(tool.name) + len(tool.description) + len(quote(tool.parameters)) for tool in turn.tools)
+    return -(-size // 4)
+
+
+def _part_size(part: Part) -> int:
+    if isinstance(part, Text):
+        return len(part.text)
+    if isinstance(part, Call):
+        return len(part.name) + len(part.arguments.text())
+    if isinstance(part, Result):
+        return sum(_part_size(inner) for inner in part.content)
+    return _IMAGE_SIZE
