@@ -169,7 +169,9 @@ CATALOGUE: tuple[Metric, ...] = (
     ),
 )
 
-CODES: tuple[str, ...] = tuple("200 400 401 402 403 404 405 408 409 413 415 417 422 429 499 500 502 503 504 529".split())
+CODES: tuple[str, ...] = tuple(
+    str(code) for code in (200, 400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 417, 422, 429, 499, 500, 502, 503, 504, 529)
+)
 LANGUAGES = ("en", "zh", "ja", "es", "fr", "de", "ru")
 
 

@@ -61,7 +61,7 @@ TABLE: dict[Noted, Row] = {
     Noted.UPSTREAM_SENT: Row("debug", ("upstream", "cause", "bytes"), (Count("attempts", (MODEL, "cause")),)),
     Noted.UPSTREAM_ANSWERED: Row("debug", ("upstream", "status", "shape")),
     Noted.UPSTREAM_FAILED: Row("warning", ("kind", "outcome", "status")),
-    Noted.FRAME_SKIPPED: Row("warning", ("count", "kind")),
+    Noted.FRAME_SKIPPED: Row("warning", ("bytes", "recovered")),
     Noted.BLOCK: Row(
         "warning",
         ("dialect", "outcome", "repairs", "calls", "fault"),

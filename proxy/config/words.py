@@ -1,0 +1,50 @@
+"""What the keys of routes and of upstream traits mean: `pipeline.settings` keeps the values, this file explains them to operators."""
+
+from __future__ import annotations
+
+SETTINGS_WORDS: dict[str, str] = {
+    "tools": "What is done with tools: `emulate` them in text, `rescue` calls that leak into text, or leave them `native`.",
+    "contract": "Dialect that the contract teaches.",
+    "dialects": "Dialects that the sieve reads.",
+    "tolerance": "How much broken markup still counts as a call.",
+    "unknown_tools": "A call to an undeclared tool is forwarded, asked for again, or left as text.",
+    "tools_from_history": "Without `tools` in a request: rebuild them from the history while results come back, always, or never.",
+    "stream_arguments": "Stream a call's arguments as they are written, at the price of the safeguards that need the whole call.",
+    "text_before_call": "Text before a call is streamed, or held and delivered with the call.",
+    "required_unmet": "A call was demanded and none came: deliver the text, or an error.",
+    "example_turns": "Worked examples (0 to 3) put before a history without calls.",
+    "neutral_contract": "Word the contract plainly from the start.",
+    "max_retries": "Further attempts after a refusal, a missing or a malformed call.",
+    "turn_deadline_s": "No retry begins after this long.",
+    "first_byte_s": "Longest wait for an upstream's first byte.",
+    "idle_s": "Longest silence of an upstream in the middle of an answer.",
+    "hold_chars": "Text held back at most while it may still turn out a refusal.",
+    "hold_s": "Time it is held back at most.",
+    "keep_alive_first_s": "Response headers and a first keep-alive leave after this long without content.",
+    "keep_alive_s": "Then a keep-alive after each such silence.",
+    "silence_block_s": "Messages clients: from this silence on, keep-alives are empty text deltas.",
+    "max_block_bytes": "A block beyond this size is text.",
+    "max_tag_chars": "A tag beyond this length is text.",
+    "contract_max_bytes": "The contract shows tools in the fullest form that fits.",
+    "usage": "Report the upstream's token counts, or those without the contract.",
+    "strict_params": "Answer 400 where the real APIs would and this one could do without.",
+    "retry_announcements": "Ask again when a model announces a call and writes none.",
+    "stages": "Settings of a deployment's own stages, by stage name.",
+}
+
+TRAITS_WORDS: dict[str, str] = {
+    "protocol": "What the upstream speaks: `openai_chat` or `anthropic_messages`.",
+    "system_role": "Takes system messages; else they are folded into the first user message.",
+    "developer_role": "Takes developer messages.",
+    "system_once": "Takes one system message only, as the first.",
+    "alternate_roles": "Wants user and assistant in turns; neighbours of one role are merged.",
+    "null_content": "Takes `content: null`.",
+    "stream_options": "Takes `stream_options`.",
+    "max_tokens_field": "Name of the output limit.",
+    "parallel_tool_calls": "Takes `parallel_tool_calls`.",
+    "images": "Takes images.",
+    "files": "Takes files.",
+    "reasoning_effort": "Takes `reasoning_effort`.",
+    "extra_fields": "Takes fields it does not know.",
+    "lenient_end": "A stream that just ends counts as complete.",
+}
