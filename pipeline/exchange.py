@@ -91,6 +91,7 @@ class Exchange:
         self._last_emit = now
         self._last_content = now
         self._wait_until = float("inf")
+        self._deadlines_moved = True
         self._usage_tail = UsageTail()
         self.record = TurnRecord(api=turn.api, started=now)
 
@@ -98,46 +99,52 @@ class Exchange:
 
     def start(self, now: float) -> list[Command]:
         """Prepare the turn and send its first attempt."""
-        return self._guarded(lambda: self._start(now), now)
+        self._out = []
+        try:
+            self._start(now)
+        except Exception:  # noqa: BLE001 - the last boundary: a client always gets an answer
+            self._crashed(now)
+        self._schedule(now)
+        return self._out
 
     def receive(self, happening: Happening, now: float) -> list[Command]:
         """Take one happening."""
         if self._done:
             return []
-        return self._guarded(lambda: self._happened(happening, now), now)
-
-    def _guarded(self, step: Callable[[], None], now: float) -> list[Command]:
         self._out = []
         try:
-            step()
-        except Exception:  # noqa: BLE001 - the last boundary: a client always gets an answer
-            self._bind("engine", 0)(Noted.STAGE_FAILED, stage="engine", mode="closed")
-            if not self._done:
-                self._fail(Failed(ErrorKind.INTERNAL, "internal error"), Verdict.REJECTED, now)
-        if not self._done:
+            if type(happening) is Received:
+                attempt = self._attempts[happening.attempt - 1]
+                if attempt.open:
+                    self._received(attempt, happening.data, now)
+            else:
+                self._happened(happening, now)
+                self._deadlines_moved = True
+        except Exception:  # noqa: BLE001
+            self._crashed(now)
+        if self._deadlines_moved:
             self._schedule(now)
         return self._out
 
+    def _crashed(self, now: float) -> None:
+        self._bind("engine", 0)(Noted.STAGE_FAILED, stage="engine", mode="closed")
+        if not self._done:
+            self._fail(Failed(ErrorKind.INTERNAL, "internal error"), Verdict.REJECTED, now)
+
     def _happened(self, happening: Happening, now: float) -> None:
-        if isinstance(happening, Received):
-            attempt = self._attempts[happening.attempt - 1]
-            if attempt.open:
-                self._received(attempt, happening.data, now)
-        elif isinstance(happening, Tick):
+        if isinstance(happening, Tick):
             self._tick(now)
-        elif isinstance(happening, Opened):
+        elif isinstance(happening, Opened | Ended | Lost):
             attempt = self._attempts[happening.attempt - 1]
-            if attempt.open:
+            if not attempt.open:
+                return
+            if isinstance(happening, Opened):
                 self._opened(attempt, happening, now)
-        elif isinstance(happening, Ended):
-            attempt = self._attempts[happening.attempt - 1]
-            if attempt.open:
-                attempt.open = False
+                return
+            attempt.open = False
+            if isinstance(happening, Ended):
                 self._ended(attempt, now)
-        elif isinstance(happening, Lost):
-            attempt = self._attempts[happening.attempt - 1]
-            if attempt.open:
-                attempt.open = False
+            else:
                 self._lost(attempt, happening.outcome, now)
         elif isinstance(happening, ClientGone):
             self.record.client_gone = True
@@ -196,6 +203,7 @@ class Exchange:
         attempt.holding = attempt.watch is not None or not turn.stream
         self._attempts.append(attempt)
         self._current = attempt
+        self._deadlines_moved = True
         self.record.attempts += 1
         self.record.causes.append(cause)
         self.record.targets.append(target.name)
@@ -309,6 +317,7 @@ class Exchange:
         attempt.held += events
         if attempt.held_since is None:
             attempt.held_since = now
+            self._deadlines_moved = True
         if attempt.watch is None or (not attempt.turn.stream and attempt.end is not None):
             return
         for event in events:
@@ -320,9 +329,10 @@ class Exchange:
             if answer is Hold.HOLD:
                 continue
             watch, attempt.watch = attempt.watch, None
-            if answer is Hold.REFUSE and attempt.end is None:
+            if answer is Hold.REFUSE:
                 self._note_hit(watch)
-                self._judge_early(attempt, now)
+                if attempt.end is None:
+                    self._judge_early(attempt, now)
             elif attempt.turn.stream:
                 self._release(attempt, now)
             return
@@ -621,7 +631,13 @@ class Exchange:
         return self.record.started + self._settings.keep_alive_first_s
 
     def _schedule(self, now: float) -> None:
-        """Ask for a Tick only when an earlier one than already asked for is needed; a Tick looks at every deadline anew."""
+        """Ask for a Tick only when an earlier one than already asked for is needed; a Tick looks at every deadline anew.
+
+        Bytes only move deadlines later, so the hot path comes here just when a hold began or an attempt was sent.
+        """
+        self._deadlines_moved = False
+        if self._done:
+            return
         due = float("inf")
         for attempt in self._attempts:
             if attempt.open:

@@ -21,7 +21,7 @@ from pipeline.turn import Correction, Turn
 from pipeline.verdicts import Cause, Hold, RefusalKind, SkipReason, Verdict
 
 Note = Callable[..., None]
-"""`note(outcome: Noted, **small_fields)`: enums, names from the configuration, counts. Never message text, arguments or keys."""
+"""`note(outcome: Noted, /, **small_fields)`, the outcome by position alone: enums, names from the configuration, counts. Never message text, arguments or keys."""
 
 
 class StageError(Exception):
