@@ -11,7 +11,7 @@ is imported by tests only: the product itself never needs hypothesis).
 
 What can be set on the class: `dialect` (required), `tools` (declared tools; default none, so every name is forwarded as it
 stands), `fragments` (half markers and look-alikes that a model might write), `examples` (how many inputs each law is tried
-on), `arguments` and `names` (strategies, for a format that cannot carry every JSON value or every name).
+on), `arguments` and `name` (functions of a `Dice`, for a format that cannot carry every JSON value or every name).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from pipeline.dialects.dialect import Dialect, ParserOptions
 from pipeline.events import Event
 from pipeline.stages.sieve import Sieve
-from pipeline.testing import inputs, laws, strategies
+from pipeline.testing import grammar, inputs, laws, strategies
+from pipeline.testing.dice import Dice
 from pipeline.testing.growth import growth
 from pipeline.turn import Call, Tool
 from pipeline.verdicts import FinishReason
@@ -33,6 +34,7 @@ from pipeline.verdicts import FinishReason
 _SIZE = 12 << 10
 _TIMES = 8
 _MOST = 3.0
+_PROSE = strategies.built(grammar.plain_prose, 12)
 _Case = TypeVar("_Case")
 _REASONS = (FinishReason.STOP, FinishReason.LENGTH, None)
 
@@ -44,8 +46,8 @@ class DialectConformance:
     tools: ClassVar[tuple[Tool, ...]] = ()
     fragments: ClassVar[Sequence[str]] = ()
     examples: ClassVar[int] = 200
-    arguments: ClassVar[st.SearchStrategy[dict[str, object]]] = strategies.arguments()
-    names: ClassVar[st.SearchStrategy[str]] = strategies.names()
+    arguments = staticmethod(grammar.arguments)
+    name = staticmethod(grammar.name)
 
     def sieve(self) -> Sieve:
         """A fresh sieve that knows this dialect alone."""
@@ -59,7 +61,7 @@ class DialectConformance:
 
     def test_it_describes_itself_with_the_example_given(self) -> None:
         """The contract's text shows the example as a block that the sieve reads back."""
-        example = strategies.call("find_berth", {"ship": "Gull 7", "deep": True})
+        example = grammar.call("find_berth", {"ship": "Gull 7", "deep": True})
         text = self.dialect.describe([Tool(name="find_berth")], example)
         assert self.dialect.render_calls([example]) in text
         assert "find_berth" not in self.dialect.describe([], None), "an undeclared name must not be shown as callable"
@@ -77,7 +79,7 @@ class DialectConformance:
     def test_nothing_of_a_call_becomes_text(self) -> None:
         """Between plain sentences a block leaves no trace in the text, and takes nothing of it along, at any cut (S2, S12)."""
 
-        @self._law(st.tuples(strategies.plain_prose(), self._calls(), strategies.plain_prose(), strategies.cuts()))
+        @self._law(st.tuples(_PROSE, self._calls(), _PROSE, strategies.cuts()))
         def law(case: tuple[str, list[Call], str, list[int]]) -> None:
             before, calls, after, cuts = case
             between = ("\n\n" if before else "", "\n\n" if after else "")
@@ -127,7 +129,7 @@ class DialectConformance:
 
     def test_time_grows_with_the_input(self) -> None:
         """Eight times the text costs about eight times the CPU time, for long values, many calls and half-open blocks (S14)."""
-        whole = self.dialect.render_calls([strategies.call("a", {"b": "c"})])
+        whole = self.dialect.render_calls([grammar.call("a", {"b": "c"})])
         shapes: dict[str, Callable[[int], str]] = {
             "prose": inputs.noisy_prose,
             "one long call": lambda size: inputs.long_call(self.dialect, size),
@@ -144,10 +146,13 @@ class DialectConformance:
         return laws.run(self.sieve(), laws.pieces(text, 20))
 
     def _calls(self) -> st.SearchStrategy[list[Call]]:
-        return st.lists(st.builds(strategies.call, self.names, self.arguments), min_size=1, max_size=3)
+        return strategies.built(lambda dice: [grammar.call(self.name(dice), self.arguments(dice)) for _ in range(1 + dice.below(3))])
 
     def _text(self) -> st.SearchStrategy[str]:
-        return strategies.hostile_text([self.dialect], self.fragments)
+        return strategies.built(lambda dice: grammar.hostile_text(dice, [self.dialect], self.fragments, [self._write]))
+
+    def _write(self, dice: Dice) -> str:
+        return self.dialect.render_calls([grammar.call(self.name(dice), self.arguments(dice))])
 
     def _law(self, strategy: st.SearchStrategy[_Case]) -> Callable[[Callable[[_Case], None]], Callable[[], None]]:
         profile = settings(
