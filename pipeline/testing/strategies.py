@@ -18,7 +18,13 @@ _Built = TypeVar("_Built")
 
 def built(make: Callable[[Dice], _Built], throws: int = 120) -> st.SearchStrategy[_Built]:
     """Values that `make` builds from some bytes; `throws` is the most of them."""
-    return st.binary(min_size=min(24, throws), max_size=throws).map(lambda data: make(Dice(data)))
+    return _built(make, throws)
+
+
+@st.composite
+def _built(draw: st.DrawFn, make: Callable[[Dice], _Built], throws: int) -> _Built:
+    # A composite, not a map: a counterexample is then shown as the value, not as the bytes it was built from.
+    return make(Dice(draw(st.binary(min_size=min(24, throws), max_size=throws))))
 
 
 def cuts() -> st.SearchStrategy[list[int]]:
