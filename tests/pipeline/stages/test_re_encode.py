@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from pipeline.events import ArgumentsDelta, CallBegun, CallDone, Failed, Finish, ReasoningDelta, TextDelta
+from pipeline.settings import Settings
+from pipeline.stage import Encoding, Stage, StageError
+from pipeline.stages.re_encode import ReEncode
+from pipeline.turn import Emulation, Message, Role, Text, Turn, Usage
+from pipeline.verdicts import Api, ErrorKind, FinishReason, Noted
+from tests.conformance.answers import Notes, both, encoder, read_body, read_stream, violations, write_body, write_stream
+
+EMULATED = Emulation("json_action", (), contract_bytes=400)
+HOLD = Settings(text_before_call="hold")
+
+
+def turn(api: Api = Api.OPENAI_CHAT, **fields: object) -> Turn:
+    return Turn(api=api, model="m", **{"emulation": EMULATED, **fields})
+
+
+def test_it_is_a_stage_and_the_encoding():
+    stage = ReEncode(Settings())
+    one = turn()
+    assert isinstance(stage, Stage) and isinstance(stage, Encoding)
+    assert (stage.name, stage.per_attempt) == ("re_encode", False)
+    assert stage.prepare(one, Notes()) is one
+    assert stage.open(one, Notes()) is None
+
+
+@pytest.mark.parametrize("api", list(Api))
+def test_every_protocol_is_written_streamed_and_whole(api):
+    answer = both(turn(api), [TextDelta("a"), CallDone(0, "f", "{}")])
+    assert answer.text == "a" and len(answer.calls) == 1
+
+
+# --- R8 -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api", list(Api))
+def test_one_call_is_emitted_and_the_others_are_counted(api):
+    one = turn(api, parallel_calls=False)
+    events = [TextDelta("a"), CallDone(0, "f", "{}"), TextDelta("b"), CallDone(1, "g", "{}"), CallDone(2, "h", "{}"), TextDelta("c")]
+    answer = both(one, events)
+    assert answer.text == "abc" and len(answer.calls) == 1
+    for write in (
+        lambda notes: write_stream(one, [events], Finish(), notes=notes),
+        lambda notes: write_body(one, events, Finish(), notes=notes),
+    ):
+        notes = Notes()
+        write(notes)
+        assert notes.told == [(Noted.CALLS_DROPPED, {"count": 2})]
+
+
+def test_begun_calls_are_dropped_too():
+    one = turn(parallel_calls=False)
+    events = [
+        CallBegun(0, "f"),
+        CallBegun(1, "g"),
+        ArgumentsDelta(1, "{}"),
+        ArgumentsDelta(0, '{"a":1}'),
+        CallDone(1, "g", "{}"),
+        CallDone(0, "f", '{"a":1}'),
+    ]
+    assert both(one, events).calls == [("function", "f", '{"a":1}')]
+
+
+def test_nothing_is_noted_when_nothing_was_dropped():
+    notes = Notes()
+    write_stream(turn(parallel_calls=False), [[CallDone(0, "f", "{}")]], Finish(), notes=notes)
+    assert notes.told == []
+
+
+# --- stop sequences -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api", list(Api))
+def test_a_stop_sequence_cuts_visible_text_and_tells_the_engine(api):
+    one = turn(api, stop=("END", "\n\n"))
+    notes = Notes()
+    writer = encoder(msgspec.structs.replace(one, stream=True), notes=notes)
+    raw = writer.feed([TextDelta("so far E")])
+    assert not writer.stopped
+    raw += writer.feed([TextDelta("ND and more"), CallDone(0, "f", "{}")])
+    assert writer.stopped
+    raw += writer.feed([TextDelta("never seen")]) + writer.finish(Finish())
+    assert violations(one, raw) == []
+    answer = read_stream(one, raw)
+    assert answer.text == "so far " and answer.calls == []
+    assert notes.told == [(Noted.STOP_SEQUENCE_HIT, {})]
+    if api is Api.ANTHROPIC_MESSAGES:
+        assert answer.finish == ("stop_sequence", "END")
+    whole = both(one, [TextDelta("so far END and more"), CallDone(0, "f", "{}")], Finish(FinishReason.LENGTH))
+    assert whole.text == "so far "
+
+
+def test_stop_sequences_do_not_look_into_calls_and_do_not_reach_across_them():
+    one = turn(stop=("}", "STOP"))
+    answer = both(one, [TextDelta("ST"), CallDone(0, "f", '{"a":{}}'), TextDelta("OP"), ReasoningDelta("STOP"), TextDelta("x")])
+    assert answer.text == "STOPx" and answer.calls == [("function", "f", '{"a":{}}')]
+
+
+def test_a_hit_behind_calls_leaves_the_finish_to_the_calls():
+    one = turn(Api.ANTHROPIC_MESSAGES, stop=("END",))
+    answer = both(one, [CallDone(0, "f", "{}"), TextDelta("x END y")])
+    assert answer.finish == ("tool_use", None) and answer.text == "x "
+
+
+def test_what_was_held_for_a_stop_sequence_comes_at_the_end():
+    assert both(turn(stop=("END",)), [TextDelta("the EN")]).text == "the EN"
+
+
+def test_without_emulation_stop_strings_are_the_upstream_s_business_but_for_messages():
+    for api, text in ((Api.OPENAI_CHAT, "a END b"), (Api.OPENAI_RESPONSES, "a END b"), (Api.ANTHROPIC_MESSAGES, "a ")):
+        one = turn(api, stop=("END",), emulation=None)
+        assert both(one, [TextDelta("a END b")]).text == text
+        assert not encoder(turn(emulation=None)).stopped
+
+
+# --- text before calls --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api", list(Api))
+def test_held_text_comes_behind_the_calls(api):
+    one = turn(api)
+    events = [TextDelta("I "), TextDelta("look."), CallDone(0, "f", "{}"), TextDelta(" Done.")]
+    answer = both(one, events, settings=HOLD)
+    assert answer.text == "I look. Done."
+    if api is not Api.OPENAI_CHAT:
+        assert [part[0] for part in answer.parts][-1] == "text"
+    writer = encoder(msgspec.structs.replace(one, stream=True), HOLD)
+    assert writer.feed(events[:2]) == b""
+    assert b"look." not in writer.feed(events[2:])
+    assert b"look." in writer.finish(Finish())
+
+
+def test_held_text_without_a_call_comes_at_the_end():
+    assert both(turn(), [TextDelta("just "), ReasoningDelta("hm"), TextDelta("words")], settings=HOLD).text == "just words"
+
+
+def test_text_is_not_held_where_no_call_can_come():
+    writer = encoder(turn(emulation=None, stream=True), HOLD)
+    assert b"now" in writer.feed([TextDelta("now")])
+
+
+def test_text_streams_by_default():
+    writer = encoder(turn(stream=True))
+    assert b"now" in writer.feed([TextDelta("now")])
+
+
+# --- markers ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_marker_in_delivered_text_is_noted_once(stream):
+    notes = Notes()
+    writer = encoder(turn(stream=stream), notes=notes)
+    writer.feed([TextDelta("<tool_"), TextDelta("calls> and <tool_calls>")])
+    writer.finish(Finish())
+    assert notes.told == [(Noted.MARKER_TEXT, {"dialect": "dsml"})]
+
+
+def test_a_marker_is_noted_for_a_failed_turn_too():
+    notes = Notes()
+    writer = encoder(turn(stream=True), notes=notes)
+    writer.feed([TextDelta("```json action\n")])
+    writer.fail(Failed(ErrorKind.UPSTREAM_CUT, "cut"))
+    assert notes.told == [(Noted.MARKER_TEXT, {"dialect": "json_action"})]
+
+
+def test_a_turn_that_is_not_emulated_is_not_looked_at():
+    notes = Notes()
+    write_stream(turn(emulation=None), [[TextDelta("<tool_calls>")]], Finish(), notes=notes)
+    assert notes.told == []
+
+
+# --- ends ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_answer_with_a_broken_call_is_a_failed_turn(stream):
+    writer = encoder(turn(stream=stream))
+    writer.feed([CallBegun(0, "f"), ArgumentsDelta(0, '{"a":')])
+    with pytest.raises(StageError) as broken:
+        writer.finish(Finish())
+    assert broken.value.failed.kind is ErrorKind.BROKEN_CALL
+    assert b"error" in writer.fail(broken.value.failed)
+
+
+def test_keep_alives_go_through():
+    assert encoder(turn(stream=True)).keep_alive(12.0).startswith(b":")
+    assert encoder(turn()).keep_alive(12.0) == b""
+    quick = Settings(silence_block_s=5.0)
+    assert b"text_delta" in encoder(turn(Api.ANTHROPIC_MESSAGES, stream=True), quick).keep_alive(6.0)
+
+
+def test_the_contract_is_left_out_of_estimates_where_usage_is_the_client_s():
+    messages = (Message(Role.USER, (Text("x" * 800),)),)
+    counts = [
+        both(turn(Api.ANTHROPIC_MESSAGES, messages=messages), [TextDelta("x")], settings=Settings(usage=usage)).usage["input_tokens"]
+        for usage in ("upstream", "client")
+    ]
+    assert counts[0] - counts[1] == 100
+
+
+def test_the_attempt_s_usage_is_told_as_it_is():
+    usage = both(turn(include_usage=True), [TextDelta("x")], Finish(usage=Usage(input_tokens=3, output_tokens=4))).usage
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (3, 4, 7)
+
+
+def test_reading_and_writing_agree_on_the_body():
+    raw = write_body(turn(), [TextDelta("x")], Finish())
+    assert read_body(turn(), raw).text == "x"
+    assert json.loads(raw)["object"] == "chat.completion"
