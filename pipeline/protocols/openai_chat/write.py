@@ -34,6 +34,7 @@ class ChatStream(Writer):
         super().__init__(turn, unseen_tokens=unseen_tokens, silence_block_s=silence_block_s)
         self._shows_reasoning = True  # E-think: an extra key that breaks nobody (CS13)
         self._one_call = turn.legacy_functions  # CR07
+        self._custom_tools = not turn.legacy_functions
         self._legacy = turn.legacy_functions
         # CS08, CS10: a null on every chunk when usage was asked for, else no key at all.
         self._tail = b',"usage":null}\n\n' if turn.include_usage else b"}\n\n"
@@ -119,6 +120,7 @@ class ChatBody(BodyWriter):
         super().__init__(turn, unseen_tokens=unseen_tokens, silence_block_s=silence_block_s)
         self._shows_reasoning = True
         self._one_call = turn.legacy_functions
+        self._custom_tools = not turn.legacy_functions
 
     def _body(self, finish: Finish) -> bytes:
         text = "".join(part.text for part in self._parts if isinstance(part, TextPart) and not part.reasoning)
