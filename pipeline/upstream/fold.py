@@ -1,0 +1,123 @@
+"""Messages bent to what one upstream takes (U12): flags in, messages out, no protocol in sight.
+
+In: a turn's messages. Out: messages whose roles, order and kinds of parts this upstream accepts. Promise: no word is lost: what cannot
+stay where it is moves into the nearest user message, what cannot be shown leaves a stated placeholder. Nothing to bend: the same parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pipeline.settings import UpstreamTraits
+from pipeline.turn import Call, Image, Media, Message, Part, Result, Role, Text
+
+IMAGE_OMITTED = "[image omitted]"
+_OPENING = "(The conversation begins with the assistant.)"
+
+_BENT_BY_NAME = ("system_role", "developer_role")
+_BENT_TO_NAME = ("system_once", "alternate_roles")
+
+
+def bent(traits: UpstreamTraits, without: frozenset[str]) -> UpstreamTraits:
+    """The traits as learned: a shape of messages that was refused (`failures`) counts like a flag."""
+    learned = {name: False for name in _BENT_BY_NAME if name in without} | {name: True for name in _BENT_TO_NAME if name in without}
+    return msgspec.structs.replace(traits, **learned) if learned else traits
+
+
+def fold(messages: Iterable[Message], traits: UpstreamTraits) -> list[Message]:
+    """The messages for this upstream."""
+    shown = [_shown(message, traits) for message in messages]
+    kept = [message for message in shown if message.parts]
+    if shown and not shown[-1].parts:
+        kept.append(Message(shown[-1].role, (Text(""),)))  # an empty last word is still a turn
+    if traits.system_once or not traits.system_role or traits.alternate_roles:
+        kept = _one_system(kept)
+    if not traits.system_role:
+        kept = _system_into_user(kept)
+    if traits.alternate_roles:
+        kept = merged(kept)
+        first = 1 if kept and kept[0].role is Role.SYSTEM else 0
+        if first < len(kept) and kept[first].role is Role.ASSISTANT:
+            kept.insert(first, Message(Role.USER, (Text(_OPENING),)))
+    return kept
+
+
+def merged(messages: Sequence[Message]) -> list[Message]:
+    """Neighbours of one role as one message, their parts in order."""
+    out: list[Message] = []
+    for message in messages:
+        if out and out[-1].role is message.role:
+            out[-1] = Message(message.role, out[-1].parts + message.parts, out[-1].name)
+        else:
+            out.append(message)
+    return out
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """Text parts as one text. Blocks that do not bring their own white space are parted by a line break, so that no words are glued."""
+    out: list[str] = []
+    for part in parts:
+        if isinstance(part, Text) and part.text:
+            if out and not out[-1][-1].isspace() and not part.text[0].isspace():
+                out.append("\n")
+            out.append(part.text)
+    return "".join(out)
+
+
+def _shown(message: Message, traits: UpstreamTraits) -> Message:
+    """The message with a role and parts that can be sent; the same object where nothing changes."""
+    role = Role.SYSTEM if message.role is Role.DEVELOPER and not traits.developer_role else message.role
+    parts = tuple(new for part in message.parts if (new := _part(part, traits, message.role)) is not None)
+    same = role is message.role and len(parts) == len(message.parts) and all(map(_is, parts, message.parts))
+    return message if same else Message(role, parts, message.name)
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _part(part: Part, traits: UpstreamTraits, role: Role) -> Part | None:
+    if isinstance(part, Text):
+        return part if part.text else None
+    if isinstance(part, Image):
+        return part if traits.images and role is Role.USER else Text(IMAGE_OMITTED)
+    if isinstance(part, Media):
+        return part if traits.files and role is Role.USER else Text(f"[{part.kind} omitted]")
+    if isinstance(part, Result):
+        content = tuple(new for one in part.content if isinstance(new := _part(one, traits, Role.USER), Text | Image | Media))
+        return (
+            part
+            if len(content) == len(part.content) and all(map(_is, content, part.content))
+            else msgspec.structs.replace(part, content=content)
+        )
+    return part
+
+
+def _one_system(messages: Sequence[Message]) -> list[Message]:
+    """All leading system messages as one; a later one speaks from the user's side."""
+    leading = 0
+    while leading < len(messages) and messages[leading].role in (Role.SYSTEM, Role.DEVELOPER):
+        leading += 1
+    out: list[Message] = []
+    if leading:
+        texts = [text_of(message.parts) for message in messages[:leading]]
+        out.append(Message(Role.SYSTEM, (Text("\n\n".join(texts)),)))
+    for message in messages[leading:]:
+        if message.role in (Role.SYSTEM, Role.DEVELOPER):
+            out.append(Message(Role.USER, (Text(f"System message: {text_of(message.parts)}"),)))
+        else:
+            out.append(message)
+    return out
+
+
+def _system_into_user(messages: Sequence[Message]) -> list[Message]:
+    """The system message at the head of the first user message."""
+    if not messages or messages[0].role is not Role.SYSTEM:
+        return list(messages)
+    system, *rest = messages
+    head = Text(text_of(system.parts) + "\n\n")
+    if rest and rest[0].role is Role.USER and not any(isinstance(part, Call | Result) for part in rest[0].parts):
+        return [Message(Role.USER, (head, *rest[0].parts), rest[0].name), *rest[1:]]
+    return [Message(Role.USER, (Text(text_of(system.parts)),)), *rest]
