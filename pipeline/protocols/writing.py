@@ -1,8 +1,8 @@
-"""What the writers of the three protocols share: the order of an answer's parts, and what a call becomes on its way to a client.
+"""What the writers of the three protocols share: the parts of an answer, and what a call becomes on its way to a client.
 
-In: events of the attempt that is delivered. Out: hooks called in an order that every protocol can write down: one part at a time, no
-part open while another one begins. Promise: events of a begun call come together, whatever else arrives meanwhile waits behind it
-(CS05, AS04, RS03); a whole call and a begun one end in the same shape; nothing comes after the end.
+In: events of the attempt that is delivered, those of a begun call together (`InOrder` sees to that). Out: hooks, called one part at a
+time. Promise: a whole call and a begun one end in the same shape; a call that is not whole is never passed off as one (E4); nothing comes
+after the end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline import json_values
-from pipeline.events import ArgumentsDelta, CallBegun, CallDone, Event, Failed, Finish, ReasoningDelta, TextDelta
+from pipeline.events import ArgumentsDelta, BlockSeen, CallBegun, CallDone, Dropped, Event, Failed, Finish, ReasoningDelta, TextDelta
 from pipeline.turn import Arguments, Call, Part, Result, Text, Tool, ToolKind, Turn, Usage
 from pipeline.verdicts import ErrorKind, FinishReason
 
@@ -41,9 +41,9 @@ class BrokenAnswerError(Exception):
 class CallOut:
     """A call as the client sees it: a plain name and its namespace, an id, and the arguments (for a custom tool: the raw text)."""
 
-    __slots__ = ("begun", "custom", "event_index", "id", "index", "name", "namespace", "sent", "text")
+    __slots__ = ("custom", "event_index", "id", "index", "name", "namespace", "sent", "text")
 
-    def __init__(self, index: int, event_index: int, name: str, tool: Tool | None, kind: ToolKind, *, begun: bool) -> None:
+    def __init__(self, index: int, event_index: int, name: str, tool: Tool | None, kind: ToolKind) -> None:
         """Number it within the answer; `tool` is the declared one where it is custom or in a namespace."""
         self.index = index
         self.event_index = event_index
@@ -51,7 +51,6 @@ class CallOut:
         self.name = name
         self.namespace: str | None = None
         self.custom = kind is ToolKind.CUSTOM
-        self.begun = begun
         self.sent: list[str] = []
         self.text = ""
         if tool is not None:
@@ -65,7 +64,7 @@ class CallOut:
 class Writer:
     """One turn's answer in one protocol. Subclasses write the parts; this class decides when each begins and ends.
 
-    `finish` and `fail` end it; both may raise nothing but `finish`'s BrokenAnswerError, after which `fail` still works.
+    `finish` and `fail` end it. `feed` and `finish` may raise BrokenAnswerError and nothing else; after it `fail` still works.
     """
 
     content_type = JSON_TYPE
@@ -88,7 +87,6 @@ class Writer:
         self._shows_reasoning = turn.reasoning_wanted
         self._calls = 0
         self._open: CallOut | None = None
-        self._waiting: list[Event] = []
         self._size = 0
         self._out: list[bytes] = []
         self._over = False
@@ -112,11 +110,7 @@ class Writer:
         """The end of the answer. Raises BrokenAnswerError when a begun call has no object for arguments."""
         if self._over:
             return b""
-        while self._open is not None:
-            sent = "".join(self._open.sent)
-            if not sent.strip() or Arguments(sent).value() is None:
-                raise BrokenAnswerError
-            self._complete(sent)
+        self._settle()
         self._end(finish)
         self._over = True
         return self._flush()
@@ -156,7 +150,7 @@ class Writer:
     def _error(self, failed: Failed) -> None:
         raise NotImplementedError
 
-    # --- the order of parts ---------------------------------------------------------------------------------------------------
+    # --- the parts ------------------------------------------------------------------------------------------------------------
 
     def _flush(self) -> bytes:
         out = self._out
@@ -169,8 +163,19 @@ class Writer:
     def _take(self, event: Event) -> None:
         call = self._open
         if call is not None:
-            self._take_while_open(call, event)
-        elif isinstance(event, TextDelta):
+            if isinstance(event, ArgumentsDelta) and event.index == call.event_index:
+                call.sent.append(event.text)
+                # The text of a custom tool stands inside a JSON string: it can be told from the whole only.
+                if event.text and not call.custom:
+                    self._arguments(call, event.text)
+                return
+            if isinstance(event, CallDone) and event.index == call.event_index:
+                self._complete(call, event.arguments)
+                return
+            if isinstance(event, BlockSeen | Dropped | Finish | Failed):
+                return
+            self._settle()
+        if isinstance(event, TextDelta):
             if event.text:
                 self._size += len(event.text)
                 self._text(event.text)
@@ -179,39 +184,35 @@ class Writer:
             if event.text and self._shows_reasoning:
                 self._reasoning(event.text)
         elif isinstance(event, CallDone):
-            if self._call(event.index, event.name, event.kind, begun=False):
-                self._complete(event.arguments)
+            whole = self._call(event.index, event.name, event.kind)
+            if whole is not None:
+                self._complete(whole, event.arguments)
         elif isinstance(event, CallBegun):
-            self._call(event.index, event.name, ToolKind.FUNCTION, begun=True)
+            self._call(event.index, event.name, ToolKind.FUNCTION)
 
-    def _take_while_open(self, call: CallOut, event: Event) -> None:
-        if isinstance(event, ArgumentsDelta) and event.index == call.event_index:
-            if event.text:
-                call.sent.append(event.text)
-                # The text of a custom tool stands inside a JSON string: it can be told from the whole only.
-                if not call.custom:
-                    self._arguments(call, event.text)
-        elif isinstance(event, CallDone) and event.index == call.event_index:
-            self._complete(event.arguments)
-        elif not isinstance(event, Finish | Failed):
-            self._waiting.append(event)
+    def _settle(self) -> None:
+        """End a call that was begun and never done: whole if its deltas made an object, else the answer is broken."""
+        call = self._open
+        if call is None:
+            return
+        sent = "".join(call.sent)
+        if not sent.strip() or Arguments(sent).value() is None:
+            raise BrokenAnswerError
+        self._complete(call, sent)
 
-    def _call(self, event_index: int, name: str, kind: ToolKind, *, begun: bool) -> bool:
+    def _call(self, event_index: int, name: str, kind: ToolKind) -> CallOut | None:
         if self._one_call and self._calls:
-            return False
+            return None
         tool = self._special.get(name)
-        call = CallOut(self._calls, event_index, name, tool, kind, begun=begun)
+        call = CallOut(self._calls, event_index, name, tool, kind)
         if not self._custom_tools:
             call.custom = False
         self._calls += 1
         self._open = call
         self._begin(call)
-        return True
+        return call
 
-    def _complete(self, arguments: str) -> None:
-        call = self._open
-        if call is None:
-            return
+    def _complete(self, call: CallOut, arguments: str) -> None:
         sent = "".join(call.sent)
         if not arguments or arguments.isspace():
             arguments = "{}"  # X34: never empty
@@ -228,9 +229,6 @@ class Writer:
             self._size += len(call.text)
         self._done(call)
         self._open = None
-        waiting, self._waiting = self._waiting, []
-        for event in waiting:
-            self._take(event)
 
     # --- the end --------------------------------------------------------------------------------------------------------------
 

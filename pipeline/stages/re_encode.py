@@ -14,6 +14,7 @@ import msgspec
 
 from pipeline.events import ArgumentsDelta, CallBegun, CallDone, Event, Failed, Finish, ReasoningDelta, TextDelta
 from pipeline.protocols.anthropic_messages.write import MessagesBody, MessagesStream
+from pipeline.protocols.in_order import InOrder
 from pipeline.protocols.openai_chat.write import ChatBody, ChatStream
 from pipeline.protocols.openai_responses.write import ResponsesBody, ResponsesStream
 from pipeline.protocols.writing import BrokenAnswerError, Writer
@@ -61,7 +62,7 @@ class ReEncode:
         emulation = turn.emulation
         unseen = emulation.contract_bytes // 4 if self._client_usage and emulation is not None else 0
         writer = _WRITERS[turn.api, turn.stream](turn, unseen_tokens=unseen, silence_block_s=self._silence_block_s)
-        shapers: list[_Shaper] = []
+        shapers: list[_Shaper] = [InOrder()]
         stop = None
         # With tools in play the upstream got no stop strings; for Messages we look ourselves, since an OpenAI upstream does not say which fired.
         if turn.stop and (emulation is not None or turn.api is Api.ANTHROPIC_MESSAGES):
@@ -118,11 +119,10 @@ class _Answer:
         events: Sequence[Event] = ()
         for shaper in self._shapers:
             events = [*shaper.feed(events), *shaper.close()]
-        data = self._write(events)
         if self._stop is not None and self._stop.hit is not None:
             finish = msgspec.structs.replace(finish, reason=FinishReason.STOP_SEQUENCE, stop_sequence=self._stop.hit)
         try:
-            data += self._writer.finish(finish)
+            data = self._write(events) + self._writer.finish(finish)
         except BrokenAnswerError as exc:
             raise StageError(exc.failed) from exc
         self._tell()

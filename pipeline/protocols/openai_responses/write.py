@@ -14,7 +14,7 @@ from pipeline.events import Failed, Finish
 from pipeline.protocols import ids
 from pipeline.protocols.errors import openai_error, responses_failure_code
 from pipeline.protocols.openai_responses.echo import echoed
-from pipeline.protocols.writing import SILENCE_BLOCK_S, STREAM_TYPE, BodyWriter, CallOut, Writer, quote
+from pipeline.protocols.writing import SILENCE_BLOCK_S, STREAM_TYPE, BodyWriter, CallOut, TextPart, Writer, quote
 from pipeline.turn import Turn, Usage
 from pipeline.verdicts import FinishReason
 
@@ -207,23 +207,19 @@ class ResponsesBody(BodyWriter):
 
     def _body(self, finish: Finish) -> bytes:
         reason = self._reason(finish)
+        parts = self._parts
+        if all(isinstance(part, TextPart) and part.reasoning for part in parts):
+            parts = [*parts, TextPart(reasoning=False)]  # as in the stream: an empty list is no answer
         items: list[bytes] = []
-        answered = False
-        for at, part in enumerate(self._parts):
-            last = at + 1 == len(self._parts)
-            status = b"incomplete" if last and reason in _INCOMPLETE else b"completed"
+        for at, part in enumerate(parts):
+            status = b"incomplete" if at + 1 == len(parts) and reason in _INCOMPLETE else b"completed"
             if isinstance(part, CallOut):
-                answered = True
                 part.id = ids.mint(ids.CALL)
                 items.append(_call(_call_item_id(part), status, part, part.text))
             elif part.reasoning:
                 items.append(_reasoning(ids.mint(ids.REASONING).encode(), status, _summary(quote(part.text))))
             else:
-                answered = True
                 items.append(_message(ids.mint(ids.MESSAGE).encode(), status, _output_text(quote(part.text))))
-        if not answered:
-            status = b"incomplete" if reason in _INCOMPLETE else b"completed"
-            items.append(_message(ids.mint(ids.MESSAGE).encode(), status, _output_text(b'""')))
         _, body = _Response(self._turn, self._created).ended(reason, b",".join(items), self._usage(finish))
         return body
 

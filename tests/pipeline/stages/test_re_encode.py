@@ -214,3 +214,13 @@ def test_reading_and_writing_agree_on_the_body():
     raw = write_body(turn(), [TextDelta("x")], Finish())
     assert read_body(turn(), raw).text == "x"
     assert json.loads(raw)["object"] == "chat.completion"
+
+
+def test_a_stop_sequence_in_text_that_waits_behind_a_call_leaves_the_call_whole():
+    one = turn(stop=("END",))
+    events = [CallBegun(0, "f"), TextDelta("x END y"), ArgumentsDelta(0, '{"a":'), ArgumentsDelta(0, "1}"), CallDone(0, "f", '{"a":1}')]
+    answer = both(one, events)
+    assert answer.calls == [("function", "f", '{"a":1}')] and answer.text == "x "
+    writer = encoder(msgspec.structs.replace(one, stream=True))
+    writer.feed(events[:3])
+    assert not writer.stopped

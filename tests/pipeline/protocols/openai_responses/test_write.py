@@ -116,7 +116,9 @@ def test_reasoning_is_an_item_for_those_who_asked():
 
 def test_an_empty_answer_is_an_empty_message():
     assert both(TURN, []).parts == (("text", "", "completed"),)
-    assert both(REASONING, [ReasoningDelta("hm")]).parts == (("reasoning", "hm", "completed"), ("text", "", "completed"))
+    for reason, status in ((FinishReason.STOP, "completed"), (FinishReason.LENGTH, "incomplete")):
+        answer = both(REASONING, [ReasoningDelta("hm")], Finish(reason))
+        assert answer.parts == (("reasoning", "hm", "completed"), ("text", "", status))
 
 
 @pytest.mark.parametrize(
