@@ -1,0 +1,329 @@
+"""The notation of phrase data, and the machine that it is compiled into.
+
+A pattern is a row of elements, read over the normalised words of one sentence:
+
+    word            that word; `werkzeug*` any word that begins so
+    NAME            a class of the file: one of its alternatives
+    {a b|c|NAME}    one of these
+    X?              X or nothing
+    ~n              up to n words, none of them a clause break; ~~n may cross clause breaks
+    ,  $            a clause break; the end of a clause or sentence
+    ^  ^^           a clause begins here; the sentence begins here (first element only)
+    @tool  @topic   the name of an offered tool; a word that an offered tool's name or description has too
+
+An alternative may itself be a row of elements; such rows are multiplied out. All patterns of a language become one bit-parallel
+machine: a state is a bit, a word takes every active state a step further at once. There is no backtracking: the work for
+a word depends on the data alone, never on the text before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+
+from pipeline.refusals.words import ASK, COMMA, END
+
+MAX_ROWS = 20_000
+_CLASS_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
+_GAP = re.compile(r"(~~?)(\d+)\Z")
+_TOOL = "@tool"
+_TOPIC = "@topic"
+
+Fold = Callable[[str], list[str]]
+
+
+class NotationError(ValueError):
+    """Phrase data that cannot be read; the message names the pattern and what is wrong with it."""
+
+
+Rows = frozenset[tuple[str, ...]]
+"""Alternatives that are plain rows of words."""
+Element = tuple[str, Rows]
+"""What it is (words, optional, gap, any, or an anchor's sign) and, for the first two, which words."""
+Row = tuple[Element, ...]
+_NONE: Rows = frozenset()
+
+
+class Notation:
+    """Turns pattern text into rows, with the classes of one language."""
+
+    def __init__(self, classes: Mapping[str, Sequence[str]], fold: Fold) -> None:
+        """`classes` name -> alternatives in this notation, `fold` normalises literal words."""
+        self._classes = classes
+        self._fold = fold
+        self._resolved: dict[str, list[Row]] = {}
+        self._open: list[str] = []
+
+    def rows(self, pattern: str) -> list[Row]:
+        """Every row that the pattern stands for. Raises NotationError."""
+        choices = [self._element(token, pattern) for token in _split(pattern)]
+        count = 1
+        for choice in choices:
+            count *= len(choice)
+        if count > MAX_ROWS:
+            raise NotationError(f"{pattern!r}: {count} rows, at the most {MAX_ROWS}")
+        return [tuple(element for part in parts for element in part) for parts in product(*choices)]
+
+    def _element(self, token: str, pattern: str) -> list[Row]:
+        if token.endswith("?") and len(token) > 1:
+            inner = self._element(token[:-1], pattern)
+            if len(inner) == 1 and len(inner[0]) == 1 and inner[0][0][0] == "words":
+                return [(("optional", inner[0][0][1]),)]
+            return [*inner, ()]
+        gap = _GAP.match(token)
+        if gap:
+            return [tuple(("any" if gap[1] == "~~" else "gap", _NONE) for _ in range(int(gap[2])))]
+        if token in ("^", "^^", "$", ",", _TOOL, _TOPIC):
+            return [((token, _NONE),)]
+        if token.startswith("{"):
+            return self._alternatives(token[1:-1].split("|") if "{" not in token[1:] else _split_bars(token[1:-1]))
+        if _CLASS_NAME.match(token):
+            if token not in self._resolved:
+                if token not in self._classes:
+                    raise NotationError(f"{pattern!r}: unknown class {token}")
+                if token in self._open:
+                    raise NotationError(f"class {token} contains itself")
+                self._open.append(token)
+                self._resolved[token] = self._alternatives(self._classes[token])
+                self._open.pop()
+            return self._resolved[token]
+        words = tuple(self._literal(token, pattern))
+        return [(("words", frozenset({words})),)]
+
+    def _literal(self, token: str, pattern: str) -> list[str]:
+        star = token.endswith("*")
+        words = self._fold(token.removesuffix("*"))
+        if not words or any(word in (COMMA, END, ASK) for word in words):
+            raise NotationError(f"{pattern!r}: {token!r} is no word")
+        return [*words[:-1], words[-1] + "*"] if star else words
+
+    def _alternatives(self, texts: Iterable[str]) -> list[Row]:
+        plain: set[tuple[str, ...]] = set()
+        rows: list[Row] = []
+        for text in texts:
+            for row in self.rows(text):
+                if all(kind == "words" and len(value) == 1 for kind, value in row):
+                    plain.add(tuple(word for _, value in row for word in next(iter(value))))
+                elif len(row) == 1 and row[0][0] == "words":
+                    plain |= row[0][1]
+                else:
+                    rows.append(row)
+        plain.discard(())
+        return ([(("words", frozenset(plain)),)] if plain else []) + rows
+
+
+def _split(pattern: str) -> list[str]:
+    tokens: list[str] = []
+    depth, start = 0, None
+    for at, char in enumerate(pattern + " "):
+        if char == " " and depth == 0:
+            if start is not None:
+                tokens.append(pattern[start:at])
+                start = None
+            continue
+        depth += (char == "{") - (char == "}")
+        if start is None:
+            start = at
+    if depth or start is not None or not tokens:
+        raise NotationError(f"{pattern!r}: braces do not match, or nothing in it")
+    return tokens
+
+
+def _split_bars(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char == "{") - (char == "}")
+        if char == "|" and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+class Node:
+    """A place in the word tree: what follows, and which states a row of words that ends here takes a step further."""
+
+    __slots__ = ("children", "classes", "deeper", "stems", "take")
+
+    def __init__(self) -> None:
+        """An empty place."""
+        self.children: dict[str, Node] = {}
+        self.stems: dict[int, dict[str, Node]] = {}
+        self.classes: set[int] = set()
+        self.take = 0
+        self.deeper = 0
+
+    def add(self, words: Sequence[str]) -> Node:
+        """The place that these words lead to."""
+        node = self
+        for word in words:
+            level = node.stems.setdefault(len(word) - 1, {}) if word.endswith("*") else node.children
+            node = level.setdefault(word.removesuffix("*"), Node())
+        return node
+
+    def settle(self, masks: Sequence[int]) -> int:
+        """Turn class numbers into state masks, once all is built; returns all states that this tree can serve."""
+        for number in self.classes:
+            self.take |= masks[number]
+        for child in [*self.children.values(), *(node for level in self.stems.values() for node in level.values())]:
+            self.deeper |= child.settle(masks)
+        return self.take | self.deeper
+
+    def serves(self, states: int) -> bool:
+        """Whether one of these states may be taken further here or below."""
+        return bool((self.take | self.deeper) & states)
+
+
+class Machine:
+    """All patterns of one language. Immutable once built; `Run` holds the state of one sentence."""
+
+    def __init__(self) -> None:
+        """A machine without patterns."""
+        self.root = Node()
+        self.size = 0
+        self.gap = 0
+        self.any = 0
+        self.skip = 0
+        self.comma = 0
+        self.stop = 0
+        self.tool = 0
+        self.topic = 0
+        self.start = 0
+        self.clause = 0
+        self.first = 0
+        self.accept = 0
+        self.owner: dict[int, int] = {}
+        self._classes: dict[Rows, int] = {}
+        self._masks: list[int] = []
+
+    def add(self, row: Row, owner: int) -> int:
+        """Add one row; `owner` is told on a match. Returns the mask of its states."""
+        anchor = row[0][0] if row[0][0] in ("^", "^^") else ""
+        elements = row[1:] if anchor else row
+        while elements and elements[-1][0] in ("gap", "any", "optional"):
+            elements = elements[:-1]  # an end that may be missing says nothing
+        if not any(kind == "words" or kind in (_TOOL, _TOPIC) for kind, _ in elements):
+            raise NotationError("a pattern must hold at least one word that is not optional")
+        if elements[0][0] in ("gap", "any") and not anchor:
+            raise NotationError("only an anchored pattern may begin with a gap")
+        base = self.size
+        for at, (kind, value) in enumerate(elements, base):
+            bit = 1 << at
+            match kind:
+                case "words" | "optional":
+                    self._masks[self._class(value)] |= bit
+                    self.skip |= bit if kind == "optional" else 0
+                case "gap":
+                    self.gap |= bit
+                    self.skip |= bit
+                case "any":
+                    self.any |= bit
+                    self.skip |= bit
+                case ",":
+                    self.comma |= bit
+                case "$":
+                    self.stop |= bit
+                case "@tool":
+                    self.tool |= bit
+                case "@topic":
+                    self.topic |= bit
+                case _:
+                    raise NotationError(f"{kind!r} may only come first")
+        self.size += len(elements) + 1
+        end = self.size - 1
+        self.accept |= 1 << end
+        self.owner[end] = owner
+        if anchor == "^^":
+            self.first |= 1 << base
+        elif anchor:
+            self.clause |= 1 << base
+        else:
+            self.start |= 1 << base
+        return (1 << self.size) - (1 << base)
+
+    def _class(self, words: Rows) -> int:
+        if words not in self._classes:
+            self._classes[words] = len(self._masks)
+            self._masks.append(0)
+            for one in words:
+                self.root.add(one).classes.add(self._classes[words])
+        return self._classes[words]
+
+    def finish(self) -> None:
+        """Freeze: after this no row may be added."""
+        self.root.settle(self._masks)
+        self._masks = []
+        self.start = self.closure(self.start)
+        self.clause = self.closure(self.clause) | self.start
+        self.first = self.closure(self.first) | self.clause
+
+    def closure(self, states: int) -> int:
+        """The states, and those behind every element that may be skipped."""
+        while True:
+            more = (states & self.skip) << 1 & ~states
+            if not more:
+                return states
+            states |= more
+
+
+class Run:
+    """A machine on its way through one text, sentence by sentence."""
+
+    __slots__ = ("_machine", "_open", "_states")
+
+    def __init__(self, machine: Machine) -> None:
+        """Begin at the start of a sentence."""
+        self._machine = machine
+        self._states = machine.first
+        self._open: list[tuple[Node, int]] = []
+
+    def step(self, word: str, is_tool: Callable[[str], bool], is_topic: Callable[[str], bool]) -> int:
+        """Take one word; return the accepting states it led to."""
+        machine = self._machine
+        before = self._states
+        after = 0
+        if word in (COMMA, END, ASK):
+            self._open = []
+            after = (before & (machine.stop | (machine.any if word == COMMA else 0) | (machine.comma if word == COMMA else 0))) << 1
+        else:
+            open_: list[tuple[Node, int]] = []
+            for node, mask in (*self._open, (machine.root, before)):
+                child = node.children.get(word)
+                if child is not None and child.serves(mask):
+                    open_.append((child, mask))
+                    after |= (child.take & mask) << 1
+                for length, level in node.stems.items():
+                    child = level.get(word[:length])
+                    if child is not None and child.serves(mask):
+                        open_.append((child, mask))
+                        after |= (child.take & mask) << 1
+            self._open = open_
+            after |= (before & (machine.gap | machine.any)) << 1
+            if before & machine.tool and is_tool(word):
+                after |= (before & machine.tool) << 1
+            if before & machine.topic and is_topic(word):
+                after |= (before & machine.topic) << 1
+        found = after & machine.accept
+        self._states = (machine.closure(after) if after else 0) | (machine.clause if word == COMMA else machine.start)
+        return found
+
+    def restart(self) -> None:
+        """A new sentence begins."""
+        self._states = self._machine.first
+        self._open = []
+
+    def alive(self, within: int) -> bool:
+        """Whether a pattern among the states `within` was begun and may still come to its end."""
+        machine = self._machine
+        return bool(self._states & ~machine.clause & ~machine.accept & within) or any(
+            node.deeper & mask & within for node, mask in self._open
+        )
+
+    def owners(self, found: int) -> list[int]:
+        """Who the accepting states belong to."""
+        owners = []
+        while found:
+            low = found & -found
+            owners.append(self._machine.owner[low.bit_length() - 1])
+            found ^= low
+        return owners
