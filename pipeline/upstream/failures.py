@@ -132,6 +132,7 @@ _REFUSED = re.compile(
 _OUT_OF_RANGE = re.compile(
     r"too (?:large|small|high|low|many)|at (?:most|least)|less than|greater than|exceed|must be|between|out of range"
 )
+_NAMED = re.compile(r"(?:parameter|argument|field|property|key|supplied|input)s?:? [\"'`]?([a-z_.]+)")
 _QUOTED = re.compile(r"[\"'`]([a-z_.\[\]0-9]+)[\"'`]")
 
 # Shapes of messages that chat templates and strict servers refuse (U12), to the trait that the next try bends them by.
@@ -151,6 +152,7 @@ _KEYS = re.compile(
     r"|(?<=api key: )\S{4,}|(?<=api key provided: )\S{4,}|(?<=token: )\S{8,}"
     r"|\b[A-Za-z0-9]{4,}\*{3,}[A-Za-z0-9]*"
 )
+_EVENT_LINE = re.compile(r"\A\s*(?:event: ?\w+\s+)?data:")
 _TITLE = re.compile(r"(?is)<title[^>]{0,80}>([^<]{1,120})</title")
 _CODE = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
@@ -183,8 +185,7 @@ def _failed(traits: UpstreamTraits, status: int | None, said: Said, retry_after:
     kind = _kind(status, said, words)
     if traits.own_key and kind in (ErrorKind.AUTHENTICATION, ErrorKind.PERMISSION):
         return Failed(ErrorKind.UPSTREAM_AUTHENTICATION, "The upstream refused the proxy's own credentials.")
-    refused = status in (400, 422) or (status is None and kind is ErrorKind.INVALID_REQUEST)
-    dropped = _dropped(said, words) if refused and kind is not ErrorKind.CONTEXT_OVERFLOW else None
+    dropped = _dropped(said, words) if status in (400, 422) and kind is not ErrorKind.CONTEXT_OVERFLOW else None
     if dropped is not None and kind is ErrorKind.INVALID_REQUEST and dropped in _OPTIONAL:
         kind = ErrorKind.UNSUPPORTED_PARAMETER
     quota = "insufficient_quota" in said.names
@@ -227,9 +228,11 @@ def _dropped(said: Said, words: str) -> str | None:
     if _OUT_OF_RANGE.search(words) and "instead" not in words:
         return None  # a value is refused, not the field
     structured = [said.parameter or "", *said.fields]
-    named = (_root(name) for name in (*structured, *_QUOTED.findall(words)))
-    plain = (name for name in _FIELD.findall(words) if "_" in name or name == "temperature")
-    return next((name for name in (*named, *plain) if name in _OPTIONAL), None)
+    named = (_root(name) for name in (*structured, *_NAMED.findall(words)))
+    quoted = (_root(name) for name in _QUOTED.findall(words))
+    plain = (name for name in _FIELD.findall(words) if "_" in name)
+    unmistakable = (name for name in (*quoted, *plain) if "_" in name or name in ("temperature", "verbosity"))
+    return next((name for name in (*named, *unmistakable) if name in _OPTIONAL), None)
 
 
 def _root(name: str) -> str:
@@ -238,7 +241,7 @@ def _root(name: str) -> str:
 
 
 def _said_in_body(status: int, headers: Mapping[str, str], body: bytes) -> Said:
-    text = body[:_MAX_READ].decode("utf-8", "replace").strip()
+    text = _EVENT_LINE.sub("", body[:_MAX_READ].decode("utf-8", "replace")).strip()
     if text[:1] in ("{", "["):
         try:
             return _said(json_values.loads(text))
@@ -248,8 +251,6 @@ def _said_in_body(status: int, headers: Mapping[str, str], body: bytes) -> Said:
         title = _TITLE.search(text)
         page = f" ({title[1].strip()})" if title else ""
         return Said(message=f"The upstream answered HTTP {status} with an HTML page{page}.")
-    if text.startswith("data:"):
-        return _said_in_body(status, {}, text.removeprefix("data:").split("\n", 1)[0].encode())
     return Said(message=text)
 
 
