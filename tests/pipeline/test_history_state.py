@@ -1,5 +1,7 @@
 """The state machine of a conversation (N4)."""
 
+from pathlib import Path
+
 import pytest
 
 from pipeline.history_state import START, TRANSITIONS, Step, as_mermaid, state_of
@@ -109,3 +111,10 @@ def test_a_long_history_is_walked_once():
             yield results(str(number))
 
     assert state_of(stream()) is RECEIVED
+
+
+def test_the_page_in_the_docs_is_the_drawing_of_the_table():
+    page = (Path(__file__).parents[2] / "docs" / "states.md").read_text(encoding="utf-8")
+    assert page.split("```mermaid\n")[1].split("```")[0] == as_mermaid()
+    for name in [*HistoryState, *Step]:
+        assert f"| `{name}` |" in page
