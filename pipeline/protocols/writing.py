@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from pipeline import json_values
 from pipeline.events import ArgumentsDelta, BlockSeen, CallBegun, CallDone, Dropped, Event, Failed, Finish, ReasoningDelta, TextDelta
-from pipeline.turn import Arguments, Call, Part, Result, Text, Tool, ToolKind, Turn, Usage
+from pipeline.protocols.count_tokens import count
+from pipeline.turn import CUSTOM_INPUT, Arguments, Tool, ToolKind, Turn, Usage
 from pipeline.verdicts import ErrorKind, FinishReason
 
 JSON_TYPE = "application/json"
@@ -22,8 +23,6 @@ COMMENT = b": keep-alive\n\n"
 
 # E7: from here on pings do not keep Claude Code alive, text deltas do.
 SILENCE_BLOCK_S = 60.0
-# What an image or a file counts as in an estimate, in characters: nobody looked inside.
-_IMAGE_SIZE = 4000
 
 quote = json_values.dumps_bytes
 """A JSON string of this text, as bytes."""
@@ -239,7 +238,7 @@ class Writer:
         return Usage(input_tokens=self._input_estimate(), output_tokens=max(1, -(-self._size // 4)), estimated=True)
 
     def _input_estimate(self) -> int:
-        return max(1, estimate_input(self._turn) - self._unseen_tokens)
+        return max(1, count(self._turn) - self._unseen_tokens)
 
     def _reason(self, finish: Finish) -> FinishReason:
         """Calls decide: an agent loop goes on whenever there is a complete one (CN06, E-cut), and never without one."""
@@ -313,26 +312,8 @@ def custom_input(arguments: str) -> str:
     if not value:
         return ""
     inner: object = value
-    if "input" in value:
-        inner = value["input"]
+    if CUSTOM_INPUT in value:
+        inner = value[CUSTOM_INPUT]
     elif len(value) == 1:
         inner = next(iter(value.values()))
     return inner if isinstance(inner, str) else json_values.dumps(inner)
-
-
-def estimate_input(turn: Turn) -> int:
-    """Input tokens of the turn as it stands: messages, and the tools where no contract put them into the messages yet."""
-    size = sum(_part_size(part) + 16 for message in turn.messages for part in message.parts)
-    if turn.emulation is None or not turn.emulation.injected:
-        size += sum(len(tool.name) + len(tool.description) + len(quote(tool.parameters)) for tool in turn.tools)
-    return -(-size // 4)
-
-
-def _part_size(part: Part) -> int:
-    if isinstance(part, Text):
-        return len(part.text)
-    if isinstance(part, Call):
-        return len(part.name) + len(part.arguments.text())
-    if isinstance(part, Result):
-        return sum(_part_size(inner) for inner in part.content)
-    return _IMAGE_SIZE

@@ -7,7 +7,7 @@ where a turn does not need it. Promise: none of this depends on how the text was
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -21,8 +21,9 @@ from pipeline.protocols.writing import BrokenAnswerError, Writer
 from pipeline.settings import Settings
 from pipeline.stage import Encoder, Note, Receiver, StageError
 from pipeline.text.marker_check import MarkerCheck
+from pipeline.text.schema_check import fits
 from pipeline.text.stop_sequences import StopSequences
-from pipeline.turn import Turn
+from pipeline.turn import Arguments, Turn
 from pipeline.verdicts import Api, FinishReason, Noted
 
 _WRITERS: dict[tuple[Api, bool], type[Writer]] = {
@@ -70,12 +71,13 @@ class ReEncode:
             shapers.append(stop)
         calls = None
         if not turn.parallel_calls or turn.legacy_functions:
-            calls = _OneCall()
+            calls = _OneCall("legacy" if turn.legacy_functions else "parallel")
             shapers.append(calls)
+        strict = {tool.name: tool.parameters for tool in turn.tools if tool.strict}
         if self._holds_text and (emulation is not None or turn.tools):
             shapers.append(_TextLast())
         markers = MarkerCheck(self._dialects) if emulation is not None else None
-        return _Answer(writer, shapers, stop, calls, markers, note)
+        return _Answer(writer, shapers, stop, calls, markers, strict, note)
 
 
 class _Shaper(Protocol):
@@ -96,6 +98,7 @@ class _Answer:
         stop: _StopText | None,
         calls: _OneCall | None,
         markers: MarkerCheck | None,
+        strict: Mapping[str, Mapping[str, object]],
         note: Note,
     ) -> None:
         self._writer = writer
@@ -103,6 +106,8 @@ class _Answer:
         self._stop = stop
         self._one_call = calls
         self._markers = markers
+        self._strict = strict
+        self._violations = 0
         self._note = note
         self.content_type = writer.content_type
 
@@ -136,18 +141,27 @@ class _Answer:
         return self._writer.keep_alive(silence_s)
 
     def _write(self, events: Sequence[Event]) -> bytes:
+        if self._strict:
+            self._violations += sum(self._violates(event) for event in events if type(event) is CallDone)
         if self._markers is not None:
             for event in events:
                 if type(event) is TextDelta:
                     self._markers.feed(event.text)
         return self._writer.feed(events)
 
+    def _violates(self, call: CallDone) -> bool:
+        """Does the call break the schema of a strict tool? It is delivered all the same: decoding cannot be constrained here (X35)."""
+        schema = self._strict.get(call.name)
+        return schema is not None and not fits(Arguments(call.arguments).value(), schema)
+
     def _tell(self) -> None:
         """Say once, at the end, what became of the answer."""
-        if self.stopped:
-            self._note(Noted.STOP_SEQUENCE_HIT)
+        if self._stop is not None and self._stop.hit is not None:
+            self._note(Noted.STOP_SEQUENCE_HIT, index=self._stop.index)
         if self._one_call is not None and self._one_call.dropped:
-            self._note(Noted.CALLS_DROPPED, count=self._one_call.dropped)
+            self._note(Noted.CALLS_DROPPED, count=self._one_call.dropped, reason=self._one_call.reason)
+        if self._violations:
+            self._note(Noted.STRICT_VIOLATION, count=self._violations)
         markers, self._markers = self._markers, None
         if markers is not None and markers.close() is not None:
             self._note(Noted.MARKER_TEXT, dialect=markers.found)
@@ -158,7 +172,13 @@ class _StopText:
     """Cuts at the caller's stop sequence. Calls and reasoning are no visible text: a match does not reach across them."""
 
     def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = list(stops)
         self._search = StopSequences(stops)
+
+    @property
+    def index(self) -> int:
+        """Which of the caller's sequences it was; -1 before a hit."""
+        return -1 if self.hit is None else self._stops.index(self.hit)
 
     @property
     def hit(self) -> str | None:
@@ -189,7 +209,8 @@ class _StopText:
 class _OneCall:
     """Lets the first call through and counts the others (R8)."""
 
-    def __init__(self) -> None:
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
         self.dropped = 0
         self._first: int | None = None
         self._done = False

@@ -13,12 +13,36 @@ from pipeline import json_values
 from pipeline.events import Failed, Finish
 from pipeline.protocols import ids
 from pipeline.protocols.errors import openai_error, responses_failure_code
-from pipeline.protocols.openai_responses.echo import echoed
 from pipeline.protocols.writing import SILENCE_BLOCK_S, STREAM_TYPE, BodyWriter, CallOut, TextPart, Writer, quote
 from pipeline.turn import Turn, Usage
 from pipeline.verdicts import FinishReason
 
 _INCOMPLETE = {FinishReason.LENGTH: b"max_output_tokens", FinishReason.CONTENT_FILTER: b"content_filter"}
+
+# RN01: what a response object repeats of its request, for requests that said nothing. Reading normalises what they did say (RN02).
+_DEFAULTS: dict[str, object] = {
+    "previous_response_id": None,
+    "instructions": None,
+    "tools": [],
+    "tool_choice": "auto",
+    "truncation": "disabled",
+    "parallel_tool_calls": True,
+    "text": {"format": {"type": "text"}},
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "reasoning": {"effort": None, "summary": None},
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "store": False,
+    "background": False,
+    "service_tier": "default",
+    "metadata": {},
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+}
 
 
 class _Response:
@@ -32,7 +56,8 @@ class _Response:
             created,
             quote(turn.model),
         )
-        self._tail = b"," + json_values.dumps_bytes(echoed(turn))[1:]
+        repeated = {**_DEFAULTS, **{key: value for key, value in turn.echo.items() if key in _DEFAULTS or key == "user"}}
+        self._tail = b"," + json_values.dumps_bytes(repeated)[1:]
 
     def write(
         self,

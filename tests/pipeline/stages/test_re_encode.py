@@ -9,7 +9,7 @@ from pipeline.events import ArgumentsDelta, CallBegun, CallDone, Failed, Finish,
 from pipeline.settings import Settings
 from pipeline.stage import Encoding, Stage, StageError
 from pipeline.stages.re_encode import ReEncode
-from pipeline.turn import Emulation, Message, Role, Text, Turn, Usage
+from pipeline.turn import Emulation, Message, Role, Text, Tool, Turn, Usage
 from pipeline.verdicts import Api, ErrorKind, FinishReason, Noted
 from tests.conformance.answers import Notes, both, encoder, read_body, read_stream, violations, write_body, write_stream
 
@@ -51,7 +51,7 @@ def test_one_call_is_emitted_and_the_others_are_counted(api):
     ):
         notes = Notes()
         write(notes)
-        assert notes.told == [(Noted.CALLS_DROPPED, {"count": 2})]
+        assert notes.told == [(Noted.CALLS_DROPPED, {"count": 2, "reason": "parallel"})]
 
 
 def test_begun_calls_are_dropped_too():
@@ -89,7 +89,7 @@ def test_a_stop_sequence_cuts_visible_text_and_tells_the_engine(api):
     assert violations(one, raw) == []
     answer = read_stream(one, raw)
     assert answer.text == "so far " and answer.calls == []
-    assert notes.told == [(Noted.STOP_SEQUENCE_HIT, {})]
+    assert notes.told == [(Noted.STOP_SEQUENCE_HIT, {"index": 0})]
     if api is Api.ANTHROPIC_MESSAGES:
         assert answer.finish == ("stop_sequence", "END")
     whole = both(one, [TextDelta("so far END and more"), CallDone(0, "f", "{}")], Finish(FinishReason.LENGTH))
@@ -117,6 +117,20 @@ def test_without_emulation_stop_strings_are_the_upstream_s_business_but_for_mess
         one = turn(api, stop=("END",), emulation=None)
         assert both(one, [TextDelta("a END b")]).text == text
         assert not encoder(turn(emulation=None)).stopped
+
+
+# --- strict tools -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_calls_that_break_a_strict_schema_are_delivered_and_noted(stream):
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+    notes = Notes()
+    writer = encoder(turn(stream=stream, tools=(Tool("f", parameters=schema, strict=True), Tool("g", parameters=schema))), notes=notes)
+    raw = writer.feed([CallDone(0, "f", '{"a":1}'), CallDone(1, "f", '{"a":"x"}'), CallDone(2, "f", ""), CallDone(3, "g", "{}")])
+    raw += writer.finish(Finish())
+    assert notes.told == [(Noted.STRICT_VIOLATION, {"count": 2})]
+    assert raw.count(b'"call_') == 4
 
 
 # --- text before calls --------------------------------------------------------------------------------------------------------------
