@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from pipeline.protocols import fields
 from pipeline.protocols.fields import Json, Place
 from pipeline.stage import StageError
@@ -16,6 +18,7 @@ from pipeline.turn import CUSTOM_INPUT, ChoiceMode, Tool, ToolChoice, ToolKind
 from pipeline.verdicts import Api, DroppedParameter, ErrorKind
 
 _MAX_NAME_CHARS = 256
+_MAX_TOOLS = 128
 _UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _OFFICIAL_NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _OFFICIAL_LENGTH: Mapping[Api, int] = {Api.OPENAI_CHAT: 64, Api.ANTHROPIC_MESSAGES: 128, Api.OPENAI_RESPONSES: 128}
@@ -65,29 +68,34 @@ def function_tool(entry: Json, place: Place, *, schema_key: str, strict: bool, n
     description = fields.optional_text(entry, "description", place) or ""
     parameters = fields.optional_object(entry, schema_key, place) or {"type": "object", "properties": {}}
     exact = fields.flag(entry, "strict", place)
-    if native is None:
-        function: dict[str, object] = {"name": name, "description": description, "parameters": parameters}
-        if exact:
-            function["strict"] = True
-        native = {"type": "function", "function": function}
-    return Tool(name=name, description=description, parameters=parameters, strict=exact, native=native)
+    tool = Tool(name=name, description=description, parameters=parameters, strict=exact)
+    return structs.replace(tool, native=native_form(tool) if native is None else native)
 
 
 def custom_tool(entry: Json, place: Place, *, strict: bool) -> Tool:
-    """A custom tool: one raw text in. A grammar goes into the description, since no text model can be held to it (CR03)."""
+    """A custom tool: one raw text in. The grammar stands in `format`, which the contract spells out, and in the native form's description (CR03)."""
     name = tool_name(entry, place, strict=strict)
     description = fields.optional_text(entry, "description", place) or ""
     form = _format(entry, place)
-    if form["type"] == "grammar":
-        rule = f"The input must match this {form['syntax']} grammar:\n{form['definition']}"
-        description = f"{description}\n\n{rule}" if description else rule
     parameters: dict[str, object] = {
         "type": "object",
         "properties": {CUSTOM_INPUT: {"type": "string", "description": "The whole input as raw text."}},
         "required": [CUSTOM_INPUT],
     }
-    native = {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
-    return Tool(name=name, description=description, parameters=parameters, kind=ToolKind.CUSTOM, format=form, native=native)
+    tool = Tool(name=name, description=description, parameters=parameters, kind=ToolKind.CUSTOM, format=form)
+    return structs.replace(tool, native=native_form(tool))
+
+
+def native_form(tool: Tool) -> dict[str, object]:
+    """The tool as an OpenAI function, for upstreams that take tools."""
+    description = tool.description
+    if tool.format is not None and tool.format["type"] == "grammar":
+        rule = f"The input must match this {tool.format['syntax']} grammar:\n{tool.format['definition']}"
+        description = f"{description}\n\n{rule}" if description else rule
+    function: dict[str, object] = {"name": tool.name, "description": description, "parameters": tool.parameters}
+    if tool.strict:
+        function["strict"] = True
+    return {"type": "function", "function": function}
 
 
 def _format(entry: Json, place: Place) -> dict[str, object]:
@@ -107,8 +115,10 @@ def _format(entry: Json, place: Place) -> dict[str, object]:
     return {"type": "grammar", "syntax": syntax, "definition": fields.required_text(grammar, "definition", inside)}
 
 
-def check_unique(tools: Sequence[Tool], place: Place) -> None:
-    """Refuse a name that stands twice (X32)."""
+def check_list(tools: Sequence[Tool], place: Place, *, strict: bool) -> None:
+    """Refuse a name that stands twice (X32), and with `strict` more tools than OpenAI takes (X37)."""
+    if strict and place.api is not Api.ANTHROPIC_MESSAGES and len(tools) > _MAX_TOOLS:
+        raise place.at("tools").wrong(f"must have at most {_MAX_TOOLS} entries")
     if len({tool.name for tool in tools}) != len(tools):
         raise place.at("tools").wrong("Tool names must be unique.")
 

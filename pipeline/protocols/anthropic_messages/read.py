@@ -116,7 +116,7 @@ def _tools(body: Json, place: Place, got: Collector, *, strict: bool) -> tuple[l
             hosted.add(fields.optional_text(entry, "name", here) or kind)
     if fields.elements(body, "mcp_servers", place):
         got.drop(DroppedParameter.MCP_SERVERS)
-    tool_forms.check_unique([tool for tool, _ in tools], place)
+    tool_forms.check_list([tool for tool, _ in tools], place, strict=strict)
     return tools, frozenset(hosted)
 
 

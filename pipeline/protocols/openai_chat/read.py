@@ -77,10 +77,16 @@ def read_request(turn: Turn, note: Note = silent, *, strict: bool = False) -> Tu
         reasoning_wanted=True,
         legacy_functions=legacy,
         sampling=sampling,
-        warnings=(*turn.warnings, *got.warnings()),
+        warnings=(*turn.warnings, *got.warnings(), *_prefill_warning(read)),
     )
     got.tell(note)
     return read
+
+
+def _prefill_warning(turn: Turn) -> tuple[str, ...]:
+    """CM06: a last message of the assistant's goes on as it is, but few servers continue it, and a call cannot begin in it."""
+    prefill = bool(turn.tools) and turn.messages[-1].role is Role.ASSISTANT and not isinstance(turn.messages[-1].parts[-1], Call)
+    return ("assistant prefill",) if prefill else ()
 
 
 def _messages(body: Json, place: Place, got: Collector) -> tuple[tuple[Message, ...], bool]:
@@ -220,7 +226,7 @@ def _tools(body: Json, place: Place, got: Collector, *, strict: bool) -> tuple[t
         else:
             got.drop(tool_forms.hosted_kind(kind))
             hosted.add(kind)
-    tool_forms.check_unique(tools, place)
+    tool_forms.check_list(tools, place, strict=strict)
     return tuple(tools), bool(old), frozenset(hosted)
 
 

@@ -47,7 +47,7 @@ def read_request(turn: Turn, note: Note = silent, *, strict: bool = False) -> Tu
     _input(body, place, transcript, items)
     offered = _Offered(got, strict=strict)
     offered.read(body, place)
-    tool_forms.check_unique(offered.tools, place)
+    tool_forms.check_list(offered.tools, place, strict=strict)
     tools = (*offered.tools, *_brought_along(items, offered, got, strict=strict))
     choice = _choice(body, place, tools, hosted_only=offered.hosted and not tools)
     read = structs.replace(turn, model=model, messages=transcript.messages(), tools=tools, tool_choice=choice)
@@ -173,12 +173,8 @@ def _brought_along(items: Items, offered: _Offered, got: Collector, *, strict: b
 
 
 def _in_namespace(tool: Tool, space: str, description: str) -> Tool:
-    name = f"{space}.{tool.name}"
-    function: dict[str, object] = {"name": name, "description": description, "parameters": tool.parameters}
-    if tool.strict:
-        function["strict"] = True
-    native = {"type": "function", "function": function}
-    return structs.replace(tool, name=name, namespace=space, description=description, native=native)
+    spaced = structs.replace(tool, name=f"{space}.{tool.name}", namespace=space, description=description)
+    return structs.replace(spaced, native=tool_forms.native_form(spaced))
 
 
 def _choice(body: Json, place: Place, tools: tuple[Tool, ...], *, hosted_only: bool) -> ToolChoice:

@@ -158,12 +158,12 @@ def test_a_custom_tool_takes_one_raw_text():
     assert tool.native["function"]["parameters"] == tool.parameters
 
 
-def test_the_grammar_of_a_custom_tool_goes_into_its_description():
+def test_the_grammar_of_a_custom_tool_goes_into_its_format_and_native_description():
     grammar = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: /a+/"}}
     (tool,) = read(tools=[{"type": "custom", "custom": {"name": "patch", "description": "Patches.", "format": grammar}}]).tools
     assert tool.format == {"type": "grammar", "syntax": "lark", "definition": "start: /a+/"}
-    assert tool.description.startswith("Patches.")
-    assert "start: /a+/" in tool.description
+    assert tool.description == "Patches."
+    assert tool.native["function"]["description"] == "Patches.\n\nThe input must match this lark grammar:\nstart: /a+/"
 
 
 @pytest.mark.parametrize(
@@ -432,8 +432,18 @@ def test_an_empty_last_user_message_keeps_the_turn_with_the_user():
     assert history({"role": "assistant", "content": ""}) == [("user", [""])]
 
 
-def test_a_prefill_stays_the_last_message():
-    assert history(*HELLO, {"role": "assistant", "content": "Once"})[-1] == ("assistant", ["Once"])
+def test_a_prefill_stays_the_last_message_with_a_warning_where_tools_are_offered():
+    prefill = {"role": "assistant", "content": "Once"}
+    assert history(*HELLO, prefill)[-1] == ("assistant", ["Once"])
+    assert read(messages=[*HELLO, prefill]).warnings == ()
+    assert read(messages=[*HELLO, prefill], tools=[PING]).warnings == ("assistant prefill",)
+    assert read(messages=USED[:2], tools=[PING]).warnings == ()
+
+
+def test_more_tools_than_the_api_takes_are_refused_only_when_strict():
+    many = [{"type": "function", "function": {"name": f"t{number}"}} for number in range(129)]
+    assert len(read(tools=many).tools) == 129
+    assert failure(tools=many, strict=True).parameter == "tools"
 
 
 def test_lone_surrogates_become_replacement_characters():

@@ -281,7 +281,9 @@ def test_function_custom_and_namespaced_tools():
     assert (edit.name, edit.kind) == ("agents.edit", ToolKind.CUSTOM)
     assert not edit.description.startswith("Runs agents.")
     assert (patch.kind, patch.format["syntax"]) == (ToolKind.CUSTOM, "lark")
-    assert "start: x" in patch.description
+    assert patch.description == "Patches."
+    assert "start: x" in patch.native["function"]["description"]
+    assert "start: x" in edit.native["function"]["description"]
 
 
 def test_null_fields_and_nested_functions_are_taken():
