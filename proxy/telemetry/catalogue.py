@@ -220,3 +220,11 @@ def domains(names: Names) -> dict[str, tuple[str, ...]]:
 
 def _open(names: Sequence[str]) -> tuple[str, ...]:
     return (*(name for name in dict.fromkeys(names) if name != OTHER), OTHER)
+
+
+def code_label(status: int) -> str:
+    """A status as a label value: itself where it is usual, else its class, so that an upstream cannot make series."""
+    code = str(status)
+    if code in CODES:
+        return code
+    return {4: "4xx", 5: "5xx"}.get(status // 100, OTHER)

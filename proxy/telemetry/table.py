@@ -51,7 +51,7 @@ _BLOCK_LEVELS: dict[str, Level] = {
 
 TABLE: dict[Noted, Row] = {
     Noted.NORMALIZED: Row("debug", ("tools", "messages", "state", "choice")),
-    Noted.TOOLS_REBUILT: Row("info", ("tools",)),
+    Noted.TOOLS_REBUILT: Row("info", ("count",)),
     Noted.PARAMETER_DROPPED: Row("info", ("parameter", "upstream")),
     Noted.CONTENT_REPLACED: Row("info", ("kind", "count")),
     Noted.HISTORY_CLEAN: Row("debug", ("calls",)),

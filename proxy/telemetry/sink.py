@@ -1,0 +1,70 @@
+"""A sink for log lines that can never stall the event loop.
+
+In: lines as bytes. Out: one write a batch, by one thread. Promise: `msg` does not wait; while more than `limit` bytes wait for a slow reader,
+new lines are dropped and counted. (structlog's own bytes logger writes on the caller: a stuck reader of standard output stops the service.)
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+
+class LogSink:
+    """What structlog calls a logger: every level method takes one line."""
+
+    def __init__(self, fd: int = 1, limit: int = 4 << 20, on_drop: Callable[[], None] | None = None) -> None:
+        """Write to this file descriptor; `limit` in bytes; `on_drop` counts a dropped line."""
+        self._fd = fd
+        self._limit = limit
+        self.on_drop = on_drop
+        self._lines: deque[bytes] = deque()
+        self._taken_in = 0
+        self._written = 0
+        self.dropped = 0
+        self._wake = threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="log-sink", daemon=True)
+        self._thread.start()
+
+    def msg(self, line: bytes) -> None:
+        """Take one line, without its line break."""
+        if self._taken_in - self._written > self._limit:
+            self.dropped += 1
+            if self.on_drop is not None:
+                self.on_drop()
+            return
+        self._taken_in += len(line) + 1
+        self._lines.append(line)
+        if not self._wake.is_set():
+            self._wake.set()
+
+    debug = info = warning = error = critical = msg
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Write what waits, for so long at the most."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not (self._closing and not self._lines):
+            self._wake.wait()
+            self._wake.clear()
+            while self._lines:
+                batch = [self._lines.popleft() for _ in range(min(len(self._lines), 512))]
+                try:
+                    self._write(batch)
+                except OSError:  # nobody will ever read again: go on dropping, quietly
+                    self.dropped += len(batch)
+
+    def _write(self, batch: list[bytes]) -> None:
+        data = b"\n".join(batch) + b"\n"
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        finally:
+            self._written += len(data)

@@ -1,0 +1,127 @@
+"""The sink under pressure, and libraries that log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import warnings
+
+import orjson
+import pytest
+
+from proxy.telemetry.logs import LIBRARIES, lead_libraries, make_logger
+from proxy.telemetry.sink import LogSink
+
+
+def drain_pipe(reader):
+    found = b""
+    while piece := os.read(reader, 65536):
+        found += piece
+    return found
+
+
+def test_every_line_comes_out_whole_and_in_order():
+    reader, writer = os.pipe()
+    got = []
+    collecting = threading.Thread(target=lambda: got.append(drain_pipe(reader)))
+    collecting.start()
+    sink = LogSink(writer)
+    log = make_logger(sink, worker=3)
+    for at in range(3000):
+        log.info("line", at=at, text="é\n\x00" * 10)
+    sink.close(10)
+    os.close(writer)
+    collecting.join(10)
+    os.close(reader)
+    lines = [orjson.loads(line) for line in got[0].splitlines()]
+    assert [line["at"] for line in lines] == list(range(3000))
+    assert {(line["worker"], line["level"], line["event"]) for line in lines} == {(3, "info", "line")}
+
+
+def test_a_reader_that_is_stuck_costs_lines_and_not_the_caller():
+    reader, writer = os.pipe()
+    drops = []
+    sink = LogSink(writer, limit=10_000, on_drop=lambda: drops.append(1))
+    for _ in range(5000):
+        sink.msg(b"x" * 100)
+    assert sink.dropped == len(drops) > 4000
+    assert sink.dropped < 5000
+    collecting = threading.Thread(target=drain_pipe, args=(reader,))
+    collecting.start()
+    sink.close(10)
+    os.close(writer)
+    collecting.join(10)
+    os.close(reader)
+
+
+def test_a_reader_that_is_gone_is_no_fault():
+    reader, writer = os.pipe()
+    os.close(reader)
+    sink = LogSink(writer)
+    sink.msg(b"x")
+    sink.close(10)
+    assert sink.dropped == 1
+    os.close(writer)
+
+
+@pytest.fixture
+def lines():
+    """What libraries log while the test runs, with their loggers put back afterwards."""
+    found = []
+
+    class Sink:
+        def msg(self, line):
+            found.append(orjson.loads(line))
+
+        debug = info = warning = error = msg
+
+    before = {name: (logging.getLogger(name).handlers[:], logging.getLogger(name).propagate) for name in LIBRARIES}
+    lead_libraries(make_logger(Sink()))
+    yield found
+    logging.captureWarnings(False)
+    for name, (handlers, propagate) in before.items():
+        logging.getLogger(name).handlers[:] = handlers
+        logging.getLogger(name).propagate = propagate
+
+
+def test_a_library_says_what_and_where_but_not_whose_words(lines):
+    try:
+        raise ValueError("canary in the exception")
+    except ValueError:
+        logging.getLogger("aiohttp.server").exception("Error handling request from %s", "canary address")
+    assert (lines[0]["event"], lines[0]["level"], lines[0]["logger"]) == ("library", "error", "aiohttp.server")
+    assert (lines[0]["message"], lines[0]["error"]) == ("Error handling request from %s", "ValueError")
+    assert "canary" not in str(lines)
+
+
+def test_of_a_long_message_only_the_first_line_is_kept(lines):
+    logging.getLogger("asyncio").error("Task exception was never retrieved\nfuture: <Task canary>")
+    assert lines[0]["message"] == "Task exception was never retrieved"
+
+
+def test_warnings_become_lines(lines):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(True)
+        warnings.warn("look here", UserWarning, stacklevel=1)
+    assert "look here" in lines[0]["message"]
+
+
+def test_what_is_below_a_warning_stays_out(lines):
+    logging.getLogger("aiohttp.access").info("GET /")
+    assert lines == []
+
+
+def test_a_value_that_is_no_json_is_named_by_its_type(lines):
+    found = []
+
+    class Sink:
+        def msg(self, line):
+            found.append(orjson.loads(line))
+
+        info = msg
+
+    make_logger(Sink()).info("x", value=object(), several=("a", "b"))
+    assert found[0]["value"] == "object"
+    assert found[0]["several"] == ["a", "b"]
