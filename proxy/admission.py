@@ -1,0 +1,76 @@
+"""How many turns run at once, and who waits. First come, first served.
+
+In: a turn that wants to begin. Out: a place, or a refusal that says when to come back (E8). Promise: a place is given back exactly once; a
+waiting client that leaves gives its turn to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from pipeline.events import Failed
+from pipeline.stage import StageError
+from pipeline.verdicts import ErrorKind
+from proxy.config.tree import Limits
+from proxy.telemetry.catalogue import Reject
+
+
+class Admission:
+    """Counts the running turns and lets them in."""
+
+    def __init__(self, limits: Limits, on_reject: Callable[[Reject], None]) -> None:
+        """`on_reject` hears why a turn was turned away."""
+        self._limits = limits
+        self._on_reject = on_reject
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.running = 0
+
+    @property
+    def saturated(self) -> bool:
+        """Whether a further turn would have to wait."""
+        return bool(self._limits.max_concurrency) and self.running >= self._limits.max_concurrency
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place for as long as the turn runs. Raises StageError: RATE_LIMIT when the queue is full, OVERLOADED when the wait was too long."""
+        if self.saturated or self._waiting:
+            await self._wait()
+        else:
+            self.running += 1
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _wait(self) -> None:
+        if len(self._waiting) >= self._limits.max_queue:
+            raise self._refusal(Reject.QUEUE_FULL, ErrorKind.RATE_LIMIT, "too many requests are waiting")
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            async with asyncio.timeout(self._limits.queue_s):
+                await place
+        except BaseException as exc:
+            if place.done() and not place.cancelled():
+                self._leave()  # the place came in the same moment: hand it on
+            else:
+                self._waiting.remove(place)
+            if isinstance(exc, TimeoutError):
+                raise self._refusal(Reject.QUEUE_TIMEOUT, ErrorKind.OVERLOADED, "no place became free in time") from None
+            raise
+
+    def _leave(self) -> None:
+        """Hand the place to the longest waiting turn, or free it."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)  # `running` stays: the place changes hands
+                return
+        self.running -= 1
+
+    def _refusal(self, why: Reject, kind: ErrorKind, message: str) -> StageError:
+        self._on_reject(why)
+        return StageError(Failed(kind, f"The server is busy: {message}.", retry_after=str(self._limits.retry_after_s), retryable=True))

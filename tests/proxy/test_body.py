@@ -1,0 +1,141 @@
+"""Bodies over a real connection: whole, packed, too large, broken, late."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from pipeline.stage import StageError
+from proxy.body import read_body
+from proxy.config.tree import Limits
+from proxy.errors import refusal
+from proxy.http_server import HttpServer
+from tests.support.raw_http import converse
+
+LIMITS = Limits(max_body_bytes=100_000, body_s=0.3)
+
+
+@asynccontextmanager
+async def echo():
+    """A server that answers with the body it read, or with the refusal."""
+
+    async def handle(request):
+        from pipeline.verdicts import Api
+
+        try:
+            return web.Response(body=await read_body(request, LIMITS))
+        except StageError as exc:
+            return refusal(Api.OPENAI_CHAT, exc.failed, "req_1")
+
+    runner = web.ServerRunner(HttpServer(handle, lambda *_: None, keepalive_s=5.0))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def post(port, data, **headers):
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"http://127.0.0.1:{port}/", data=data, headers=headers, skip_auto_headers=["Content-Type"]) as answer,
+    ):
+        return answer.status, await answer.read()
+
+
+def raw_deflate(data):
+    squeeze = zlib.compressobj(wbits=-15)
+    return squeeze.compress(data) + squeeze.flush()
+
+
+TEXT = b'{"text": "' + b"abc" * 20_000 + b'"}'
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("", bytes),
+        ("identity", bytes),
+        ("gzip", gzip.compress),
+        ("x-gzip", gzip.compress),
+        ("GZIP", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", raw_deflate),
+        ("gzip", lambda data: gzip.compress(data[:1000]) + gzip.compress(data[1000:])),
+    ],
+)
+@pytest.mark.parametrize("data", [b"", b"{}", TEXT])
+async def test_a_body_comes_out_as_it_was(encoding, pack, data):
+    async with echo() as port:
+        headers = {"Content-Encoding": encoding} if encoding else {}
+        assert await post(port, pack(data), **headers) == (200, data)
+
+
+async def test_a_chunked_body_comes_out_as_it_was():
+    async def pieces():
+        for at in range(0, len(TEXT), 7000):
+            yield TEXT[at : at + 7000]
+
+    async with echo() as port:
+        assert await post(port, pieces()) == (200, TEXT)
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "status"),
+    [
+        (b"x" * 100_001, {}, 413),
+        (gzip.compress(b"\0" * 50_000_000), {"Content-Encoding": "gzip"}, 413),
+        (gzip.compress(b"\0" * 60_000) * 2, {"Content-Encoding": "gzip"}, 413),
+        (zlib.compress(b"\0" * 100_001), {"Content-Encoding": "deflate"}, 413),
+        (b"x", {"Content-Encoding": "br"}, 415),
+        (b"x", {"Content-Encoding": "gzip, gzip"}, 415),
+        (b"not gzip", {"Content-Encoding": "gzip"}, 400),
+        (gzip.compress(TEXT)[:-20], {"Content-Encoding": "gzip"}, 400),
+        (b"x", {"Expect": "tea"}, 417),
+    ],
+)
+async def test_what_cannot_be_taken_is_refused_in_json(data, headers, status):
+    async with echo() as port:
+        got, body = await post(port, data, **headers)
+        assert got == status
+        assert body.startswith(b'{"error":{"message":')
+
+
+async def test_a_chunked_body_that_never_ends_is_refused_at_the_limit():
+    async def pieces():
+        for _ in range(100):
+            yield b"x" * 10_000
+
+    async with echo() as port:
+        assert (await post(port, pieces()))[0] == 413
+
+
+async def test_a_length_above_the_limit_is_refused_before_the_body_comes():
+    async with echo() as port:
+        answer = await converse(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100001\r\n\r\n", until=b"}}")
+        assert answer.startswith(b"HTTP/1.1 413")
+
+
+async def test_a_body_that_drips_is_refused_in_time():
+    async with echo() as port:
+        answer = await converse(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", until=b"}}")
+        assert answer.startswith(b"HTTP/1.1 408")
+
+
+async def test_expect_is_answered_before_the_body():
+    async with echo() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"
+        assert await reader.readline() == b"\r\n"
+        writer.write(b"{}")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.close()
+        await writer.wait_closed()
