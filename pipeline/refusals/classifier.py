@@ -18,8 +18,8 @@ from pipeline.refusals.phrases import Guard, Language, Opening, Phrase, contract
 from pipeline.refusals.words import ASK, COMMA, END, FENCE, Words
 from pipeline.verdicts import Hold, RefusalKind
 
-GRACE = 24
-"""Characters held beyond the last word that could still lead to a refusal: about four words."""
+GRACE = 16
+"""Characters held beyond the last word that could still lead to a refusal: about three words."""
 
 CONFIRM = 120
 """Characters read beyond a refusing sentence before it is acted on: about one more sentence."""
@@ -28,11 +28,12 @@ _CLEAR_STARTS = frozenset("|{#")
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A refusal found. `phrase` is the id in the phrase data."""
+    """A refusal found. `phrase` is the id in the phrase data, `neutral` asks for the neutral variant at once."""
 
     kind: RefusalKind
     language: str
     phrase: str
+    neutral: bool = False
 
 
 class Classifier:
@@ -189,7 +190,7 @@ class Scan:
                 if self._pending_phrase is not None and _cancels(rule, self._pending_phrase):
                     self._pending = self._pending_phrase = None
         elif self._counts(rule):
-            self._found.append((owner, rule, Hit(rule.kind, language.name, rule.id)))
+            self._found.append((owner, rule, Hit(rule.kind, language.name, rule.id, rule.neutral)))
 
     def _counts(self, phrase: Phrase) -> bool:
         if self._context.results and not phrase.in_results:
@@ -213,4 +214,4 @@ class Scan:
 
 
 def _cancels(guard: Guard, phrase: Phrase) -> bool:
-    return not guard.cancels or phrase.id in guard.cancels
+    return phrase.id not in guard.spares and (not guard.cancels or phrase.id in guard.cancels)

@@ -24,7 +24,8 @@ class Phrase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A way to refuse. `id` is what logs and metrics carry, `source` where such wording was met.
 
     `after_results`: it counts even where results were just returned (R2). `question`: it counts as a question too.
-    `needs`: it counts only when an offered tool has this capability (capabilities.toml).
+    `needs`: it counts only when an offered tool has this capability (capabilities.toml). `neutral`: it distrusts the contract's
+    wording, so that already the first retry takes the neutral variant.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Phrase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after_results: bool | None = None
     question: bool = False
     needs: str = ""
+    neutral: bool = False
 
     @property
     def in_results(self) -> bool:
@@ -45,7 +47,7 @@ class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What makes it no refusal after all.
 
     `scope` sentence: hits of the same sentence fall. after: hits found so far fall, the model goes on to act.
-    answer: this whole answer is none. `cancels` limits the first two to these phrase ids.
+    answer: this whole answer is none. `cancels` limits the first two to these phrase ids, `spares` leaves these out.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     match: tuple[str, ...]
     cancels: tuple[str, ...] = ()
+    spares: tuple[str, ...] = ()
 
 
 class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
