@@ -7,7 +7,7 @@ frames mean. Promise: never raises; the same bytes give the same events at every
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pipeline import json_values
 from pipeline.events import Event, Failed, Finish, ReasoningDelta, TextDelta
@@ -118,7 +118,7 @@ class AnswerReader(ABC):
         """May the body end here?"""
         return self._reason is not None
 
-    def _take(self, values: list[Value], out: list[Event]) -> bool:
+    def _take(self, values: Iterable[Value], out: list[Event]) -> bool:
         """Take frames in order; False once one of them ended the answer."""
         for name, value, raw in values:
             if type(value) is dict:

@@ -9,6 +9,7 @@ in it (U02, glued frames); what is lost is noted as a skipped frame.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from typing import Final
 
@@ -58,8 +59,8 @@ class FrameReader:
         self._size = 0
         self._seen_line = False
 
-    def feed(self, data: bytes) -> list[Value]:
-        """Take one read; return the values that it completed."""
+    def feed(self, data: bytes) -> Iterable[Value]:
+        """Take one read; give the values that it completed, each parsed when it is asked for. To be used up, or given up for good."""
         shape = self.shape
         if shape is Shape.UNKNOWN:
             data = self._sniff(data)
@@ -67,24 +68,20 @@ class FrameReader:
         if shape is Shape.EVENTS:
             return self._events(self._sse.feed(data))
         if shape is Shape.LINES:
-            return [] if self.overflowed else self._lines(data)
+            return () if self.overflowed else self._lines(data)
         if shape is Shape.BODY:
             self._keep(data)
-        return []
+        return ()
 
-    def close(self) -> list[Value]:
-        """The body ended: return what is left in it."""
-        out: list[Value] = []
+    def close(self) -> Iterable[Value]:
+        """The body ended: give what is left in it."""
         if self.overflowed:
-            return out
+            return ()
         if self.shape is Shape.EVENTS:
             return self._events(self._sse.close())
-        if self.shape in (Shape.LINES, Shape.BODY):
-            data = b"".join(self._pieces)
-            self._pieces.clear()
-            if data and not data.isspace():
-                self._parse("", data, out)
-        return out
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        return self._parse("", data) if data and not data.isspace() else ()
 
     def _sniff(self, data: bytes) -> bytes:
         """Find the first byte that counts; return the data from there on, or nothing while it has not come."""
@@ -101,20 +98,19 @@ class FrameReader:
             self.shape = Shape.LINES if first in (b"{", b"[") else Shape.PAGE if first == b"<" else Shape.EVENTS
         return data
 
-    def _events(self, frames: list[tuple[str, bytes]]) -> list[Value]:
-        out: list[Value] = []
+    def _events(self, frames: list[tuple[str, bytes]]) -> Iterator[Value]:
         for name, data in frames:
             try:
-                out.append((name, orjson.loads(data), data))
+                value = orjson.loads(data)
             except ValueError:
-                self._parse(name, data, out)
+                yield from self._parse(name, data)
+            else:
+                yield name, value, data
         if self._sse.overflowed:
             self.overflowed = True
-        return out
 
-    def _lines(self, data: bytes) -> list[Value]:
+    def _lines(self, data: bytes) -> Iterator[Value]:
         """One JSON value a line; a first line that is none means one body over several lines."""
-        out: list[Value] = []
         if b"\n" in data:
             lines = data.split(b"\n")
             if self._pieces:
@@ -125,7 +121,7 @@ class FrameReader:
             for at, line in enumerate(lines):
                 if len(line) > self._max:
                     self.overflowed = True
-                    return out
+                    return
                 if not line or line.isspace():
                     continue
                 if not self._seen_line and not _is_value(line):
@@ -133,9 +129,8 @@ class FrameReader:
                     data = b"\n".join((*lines[at:], data))
                     break
                 self._seen_line = True
-                self._parse("", line, out)
+                yield from self._parse("", line)
         self._keep(data)
-        return out
 
     def _keep(self, data: bytes) -> None:
         if data and not self.overflowed:
@@ -143,32 +138,24 @@ class FrameReader:
             self._size += len(data)
             self.overflowed = self._size > self._max
 
-    def _parse(self, name: str, data: bytes, out: list[Value]) -> None:
-        """Make the best of a frame that is not strict JSON: `[DONE]`, lenient JSON, whole values glued to the torn ones, an error text."""
+    def _parse(self, name: str, data: bytes) -> list[Value]:
+        """Make the best of a frame: `[DONE]`, strict or lenient JSON, whole values glued to torn ones, the text of an error."""
         if data.strip(_SPACE) == b"[DONE]":
-            out.append((name, DONE, data))
-            return
+            return [(name, DONE, data)]
         try:
-            out.append((name, orjson.loads(data), data))
+            return [(name, orjson.loads(data), data)]
         except ValueError:
-            pass
-        else:
-            return
-        self.odd = True
+            self.odd = True
         text = data.decode("utf-8", "replace")
         try:
-            out.append((name, _LENIENT.decode(text), data))
+            return [(name, _LENIENT.decode(text), data)]
         except (ValueError, RecursionError):
-            pass
-        else:
-            return
-        if name == "error":
-            out.append((name, text.strip(), data))
-            return
+            if name == "error":
+                return [(name, text.strip(), data)]
         found, lost = _whole_values(text)
-        out += [(name, value, b"") for value in found]
         if lost:
             self._note(Noted.FRAME_SKIPPED, bytes=len(data), recovered=len(found))
+        return [(name, value, b"") for value in found]
 
 
 def _is_value(line: bytes) -> bool:
