@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pipeline import json_values
 from pipeline.events import ArgumentsDelta, BlockSeen, CallBegun, CallDone, Dropped, Event, Failed, Finish, ReasoningDelta, TextDelta
 from pipeline.protocols.count_tokens import count
-from pipeline.turn import CUSTOM_INPUT, Arguments, Tool, ToolKind, Turn, Usage
+from pipeline.turn import CUSTOM_INPUT, Arguments, ToolKind, Turn, Usage
 from pipeline.verdicts import ErrorKind, FinishReason
 
 JSON_TYPE = "application/json"
@@ -42,22 +42,18 @@ class CallOut:
 
     __slots__ = ("custom", "event_index", "id", "index", "name", "namespace", "sent", "text")
 
-    def __init__(self, index: int, event_index: int, name: str, tool: Tool | None, kind: ToolKind) -> None:
-        """Number it within the answer; `tool` is the declared one where it is custom or in a namespace."""
+    def __init__(self, index: int, event_index: int, name: str, *, custom: bool, namespace: str | None) -> None:
+        """Number it within the answer; `name` as the model wrote it. RQ03: `ns.name` goes back as name and namespace."""
         self.index = index
         self.event_index = event_index
         self.id = ""
         self.name = name
-        self.namespace: str | None = None
-        self.custom = kind is ToolKind.CUSTOM
+        self.namespace = namespace
+        self.custom = custom
         self.sent: list[str] = []
         self.text = ""
-        if tool is not None:
-            self.custom = self.custom or tool.kind is ToolKind.CUSTOM
-            # RQ03: `ns.name` goes back as name and namespace.
-            if tool.namespace and name.startswith(f"{tool.namespace}."):
-                self.namespace = tool.namespace
-                self.name = name[len(tool.namespace) + 1 :]
+        if namespace is not None:
+            self.name = name.removeprefix(f"{namespace}.")
 
 
 class Writer:
@@ -67,8 +63,8 @@ class Writer:
     """
 
     content_type = JSON_TYPE
-    stopped = False
     _custom_tools = True
+    _namespaces = False
     _one_call = False
 
     def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
@@ -203,9 +199,9 @@ class Writer:
         if self._one_call and self._calls:
             return None
         tool = self._special.get(name)
-        call = CallOut(self._calls, event_index, name, tool, kind)
-        if not self._custom_tools:
-            call.custom = False
+        custom = self._custom_tools and (kind is ToolKind.CUSTOM or (tool is not None and tool.kind is ToolKind.CUSTOM))
+        namespace = tool.namespace if self._namespaces and tool is not None else None
+        call = CallOut(self._calls, event_index, name, custom=custom, namespace=namespace)
         self._calls += 1
         self._open = call
         self._begin(call)

@@ -84,6 +84,7 @@ class ResponsesStream(Writer):
     """A streamed response."""
 
     content_type = STREAM_TYPE
+    _namespaces = True
 
     def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
         """Begin without an item; ids come with the first event (X29)."""
@@ -229,6 +230,8 @@ class ResponsesStream(Writer):
 
 class ResponsesBody(BodyWriter):
     """A response in one body."""
+
+    _namespaces = True
 
     def _body(self, finish: Finish) -> bytes:
         reason = self._reason(finish)
