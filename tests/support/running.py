@@ -1,0 +1,106 @@
+"""A real `toolgraft serve` process on loopback, for tests from outside.
+
+In: an upstream's URL and TOML for the rest. Out: base URLs, the log lines it wrote, its metrics. The process is ended by its own handle.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+START_SECONDS = 30.0
+_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([^ ]+)", re.MULTILINE)
+
+
+def free_port() -> int:
+    """A loopback port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Running:
+    """The process as seen from outside. `url` has no /v1 at its end."""
+
+    url: str
+    admin: str
+    process: subprocess.Popen[bytes]
+    log_file: Path
+
+    def metrics(self) -> str:
+        """The text of /metrics."""
+        with urllib.request.urlopen(f"{self.admin}/metrics", timeout=10) as answer:
+            return answer.read().decode()
+
+    def total(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels."""
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        found = _SAMPLE.findall(self.metrics())
+        return sum(float(value) for sample, text, value in found if sample == name and all(one in text for one in wanted))
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every log line so far, parsed."""
+        return [json.loads(line) for line in self.log_file.read_bytes().splitlines()]
+
+    def turns(self, count: int, within_s: float = 5.0) -> list[dict[str, Any]]:
+        """The canonical lines, once there are `count` of them."""
+        until = time.monotonic() + within_s
+        while True:
+            found = [line for line in self.lines() if line.get("event") == "turn"]
+            if len(found) >= count or time.monotonic() > until:
+                return found
+            time.sleep(0.02)
+
+
+@contextmanager
+def toolgraft(folder: Path, upstream_url: str, toml: str = "", environment: dict[str, str] | None = None) -> Iterator[Running]:
+    """Run `toolgraft serve` with one upstream named `model` and further TOML."""
+    port, admin = free_port(), free_port()
+    config = folder / "toolgraft.toml"
+    head = f"[listen]\nport = {port}\n\n[admin]\nport = {admin}\n\n[drain]\nlame_duck_s = 0\ntimeout_s = 1\n\n"
+    config.write_text(head + f'[upstreams.model]\nurl = "{upstream_url}"\n\n' + toml)
+    log_file = folder / "log.jsonl"
+    with log_file.open("wb") as log, (folder / "stderr.txt").open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "proxy", "serve", "--config", str(config)],
+            stdout=log,
+            stderr=errors,
+            env={"PATH": "/usr/bin:/bin", **(environment or {})},
+        )
+        try:
+            _until_ready(f"http://127.0.0.1:{admin}/readyz", process, folder)
+            yield Running(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{admin}", process, log_file)
+        finally:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _until_ready(url: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise AssertionError(f"toolgraft ended with {process.returncode}: {(folder / 'stderr.txt').read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(url, timeout=1) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        time.sleep(0.05)
+    raise AssertionError("toolgraft did not become ready")
