@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
+import orjson
+
 from pipeline import json_values
 from pipeline.events import Event, Failed, Finish, ReasoningDelta, TextDelta
 from pipeline.settings import UpstreamTraits
@@ -87,7 +89,22 @@ class AnswerReader(ABC):
         if self._ended:
             return []
         out: list[Event] = []
-        if self._take(self._frames.feed(data), out):
+        frames = self._frames
+        if frames.events is not None:
+            found = frames.events.feed(data)
+            if len(found) == 1 and not frames.events.overflowed:  # nearly every read of a live stream
+                name, raw = found[0]
+                try:
+                    frame = orjson.loads(raw)
+                except ValueError:
+                    frame = None
+                if type(frame) is dict:
+                    self._frame(name, frame, raw, out)
+                    return out
+            values: Iterable[Value] = frames.parsed(found)
+        else:
+            values = frames.feed(data)
+        if self._take(values, out):
             if self._frames.overflowed:
                 self._fail(_TOO_LARGE, out)
             elif self._frames.shape is Shape.PAGE:

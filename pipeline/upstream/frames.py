@@ -15,7 +15,7 @@ from typing import Final
 
 import orjson
 
-from pipeline.protocols.sse import MAX_EVENT_BYTES, SseReader
+from pipeline.protocols.sse import MAX_EVENT_BYTES, Frame, SseReader
 from pipeline.stage import Note
 from pipeline.verdicts import Noted
 
@@ -44,7 +44,7 @@ class FrameReader:
     `overflowed` is True once a single frame grew beyond the limit; nothing comes after that.
     """
 
-    __slots__ = ("_head", "_max", "_note", "_pieces", "_seen_line", "_size", "_sse", "odd", "overflowed", "shape")
+    __slots__ = ("_head", "_max", "_note", "_pieces", "_seen_line", "_size", "_sse", "events", "odd", "overflowed", "shape")
 
     def __init__(self, note: Note, max_frame_bytes: int = MAX_EVENT_BYTES) -> None:
         """Begin before the first byte; `note` hears of skipped frames."""
@@ -55,6 +55,7 @@ class FrameReader:
         self._max = max_frame_bytes
         self._head: bytes | None = b""
         self._sse = SseReader(max_frame_bytes)
+        self.events: SseReader | None = None  # the reader of an event stream, once it is known to be one
         self._pieces: list[bytes] = []
         self._size = 0
         self._seen_line = False
@@ -66,7 +67,7 @@ class FrameReader:
             data = self._sniff(data)
             shape = self.shape
         if shape is Shape.EVENTS:
-            return self._events(self._sse.feed(data))
+            return self.parsed(self._sse.feed(data))
         if shape is Shape.LINES:
             return () if self.overflowed else self._lines(data)
         if shape is Shape.BODY:
@@ -78,7 +79,7 @@ class FrameReader:
         if self.overflowed:
             return ()
         if self.shape is Shape.EVENTS:
-            return self._events(self._sse.close())
+            return self.parsed(self._sse.close())
         data = b"".join(self._pieces)
         self._pieces.clear()
         return self._parse("", data) if data and not data.isspace() else ()
@@ -96,9 +97,11 @@ class FrameReader:
         if data:
             first = data[:1]
             self.shape = Shape.LINES if first in (b"{", b"[") else Shape.PAGE if first == b"<" else Shape.EVENTS
+            self.events = self._sse if self.shape is Shape.EVENTS else None
         return data
 
-    def _events(self, frames: list[tuple[str, bytes]]) -> Iterator[Value]:
+    def parsed(self, frames: list[Frame]) -> Iterator[Value]:
+        """Give the values of events, each parsed when it is asked for."""
         for name, data in frames:
             try:
                 value = orjson.loads(data)
