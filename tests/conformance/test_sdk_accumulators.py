@@ -127,6 +127,9 @@ async def messages(base):
         yield client
 
 
+# openai 1.68 reads all of this too, but for what its types do not know yet.
+OLD = int(openai.__version__.split(".")[0]) < 2
+UNKNOWN = {"custom", "reasoning"} if OLD else set()
 ASK = [{"role": "user", "content": "x"}]
 ANSWERED = [name for name, (_, end) in ANSWERS.items() if isinstance(end, Finish)]
 # What a finished answer must come to: visible text, (name, arguments) of the calls.
@@ -144,6 +147,10 @@ EXPECTED = {
 }
 
 
+def chat_stream(client):
+    return client.beta.chat.completions.stream if OLD else client.chat.completions.stream
+
+
 def chat_calls(message) -> list[tuple[str, str]]:
     found = []
     for call in message.tool_calls or ():
@@ -152,7 +159,7 @@ def chat_calls(message) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", [name for name in ANSWERED if name not in UNKNOWN])
 async def test_chat_bodies(chat, name):
     completion = await chat.chat.completions.create(model=name, messages=ASK)
     message = completion.choices[0].message
@@ -166,7 +173,7 @@ async def test_chat_bodies(chat, name):
 @pytest.mark.parametrize("usage", [False, True])
 async def test_chat_streams(chat, name, usage):
     options = {"stream_options": {"include_usage": True}} if usage else {}
-    async with chat.chat.completions.stream(model=name, messages=ASK, **options) as stream:
+    async with chat_stream(chat)(model=name, messages=ASK, **options) as stream:
         completion = await stream.get_final_completion()
     message = completion.choices[0].message
     assert message.role == "assistant"
@@ -179,7 +186,7 @@ async def test_chat_streams(chat, name, usage):
 
 async def test_chat_length_is_told_by_the_helper(chat):
     with pytest.raises(openai.LengthFinishReasonError):
-        async with chat.chat.completions.stream(model="length", messages=ASK) as stream:
+        async with chat_stream(chat)(model="length", messages=ASK) as stream:
             await stream.get_final_completion()
 
 
@@ -215,13 +222,14 @@ def response_parts(response) -> tuple[str, list[tuple[str, str]]]:
     calls = []
     for item in response.output:
         if item.type == "function_call":
-            calls.append((f"{item.namespace}.{item.name}" if item.namespace else item.name, item.arguments))
+            namespace = getattr(item, "namespace", None)
+            calls.append((f"{namespace}.{item.name}" if namespace else item.name, item.arguments))
         elif item.type == "custom_tool_call":
             calls.append((item.name, item.input))
     return response.output_text, calls
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", [name for name in ANSWERED if name not in UNKNOWN])
 async def test_responses_bodies(chat, name):
     response = await chat.responses.create(model=name, input="x")
     assert response_parts(response) == EXPECTED[name]
@@ -230,7 +238,7 @@ async def test_responses_bodies(chat, name):
     assert [item.summary[0].text for item in response.output if item.type == "reasoning"] == (["hm so"] if name == "reasoning" else [])
 
 
-@pytest.mark.parametrize("name", [name for name in ANSWERED if name != "length"])
+@pytest.mark.parametrize("name", [name for name in ANSWERED if name != "length" and name not in UNKNOWN])
 async def test_responses_streams(chat, name):
     async with chat.responses.stream(model=name, input="x") as stream:
         said = ""
@@ -279,4 +287,4 @@ async def test_small_answers(chat, messages):
     assert [model.id async for model in chat.models.list()] == ["m1", "m2"]
     assert [(model.id, model.type) async for model in messages.models.list()] == [("m1", "model"), ("m2", "model")]
     assert (await messages.messages.count_tokens(model="m1", messages=ASK)).input_tokens == 12
-    assert (await chat.responses.input_tokens.count(model="m1", input="x")).input_tokens == 12
+    assert OLD or (await chat.responses.input_tokens.count(model="m1", input="x")).input_tokens == 12
