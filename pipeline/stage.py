@@ -154,7 +154,11 @@ class Judge(Protocol):
 
 
 class Encoder(Protocol):
-    """One turn's answer as the client reads it. Lives over all attempts; events of discarded attempts never reach it."""
+    """One turn's answer as the client reads it. Lives over all attempts; events of discarded attempts never reach it.
+
+    It keeps what it was fed even where that made no bytes yet. An attribute `stopped`, where there is one, turns true when nothing more
+    is wanted (a stop sequence, E10): abort the attempt and finish.
+    """
 
     content_type: str
 
@@ -162,7 +166,10 @@ class Encoder(Protocol):
         """Whole wire events for these, to be sent in one write; empty while nothing is due (always, when not streaming)."""
 
     def finish(self, finish: Finish) -> bytes:
-        """The end of the stream, or the whole body when not streaming."""
+        """The end of the stream, or the whole body when not streaming.
+
+        Raises StageError when there is no answer to end: a call was begun and never became whole (E4). Then `fail` is due.
+        """
 
     def fail(self, failed: Failed) -> bytes:
         """The protocol's error event for a stream whose headers are out."""
