@@ -70,6 +70,7 @@ class Scan:
         self._quiet_since = 0
         self._started = False
         self._polite = False
+        self._preamble = False
         self._fenced = False
         self._worded = False
         self._guards: list[Guard] = []
@@ -158,7 +159,7 @@ class Scan:
         if self._pending is not None:
             if position - self._confirmed_at >= CONFIRM:
                 self._decide(refused=True)
-        elif alive:
+        elif alive or self._preamble:
             self._quiet_since = position
         elif position - self._quiet_since >= GRACE and not self._patient:
             self._decide(refused=False)
@@ -178,11 +179,15 @@ class Scan:
         rule = language.rules[owner]
         if isinstance(rule, Opening):
             self._polite = True
+            self._preamble = self._preamble or rule.whole
             self._quiet_since = position
         elif isinstance(rule, Guard):
             if rule.scope == "answer":
                 self._pending = None
                 self._decide(refused=False)
+            elif rule.scope == "content":
+                if self._pending is None and not self._found:
+                    self._decide(refused=False)
             elif rule.scope == "sentence":
                 self._guards.append(rule)
             else:
@@ -208,7 +213,7 @@ class Scan:
             self._decide(refused=False)
         self._found = []
         self._guards = []
-        self._polite = self._worded = False
+        self._polite = self._preamble = self._worded = False
         for _, run, _ in self._runs:
             run.restart()
 

@@ -9,7 +9,8 @@ A pattern is a row of elements, read over the normalised words of one sentence:
     ~n              up to n words, none of them a clause break; ~~n may cross clause breaks
     ,  $            a clause break; the end of a clause or sentence
     ^  ^^           a clause begins here; the sentence begins here (first element only)
-    @tool  @topic   the name of an offered tool; a word that an offered tool's name or description has too
+    @tool  @topic   the name of an offered tool; a word that the names of an offered tool or of its arguments have too
+    @file           a file name: a dot inside and letters behind it
 
 An alternative may itself be a row of elements; such rows are multiplied out. All patterns of a language become one bit-parallel
 machine: a state is a bit, a word takes every active state a step further at once. There is no backtracking: the work for
@@ -29,6 +30,8 @@ _CLASS_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 _GAP = re.compile(r"(~~?)(\d+)\Z")
 _TOOL = "@tool"
 _TOPIC = "@topic"
+_FILE = "@file"
+_FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[a-z]{1,5}\Z")
 
 Fold = Callable[[str], list[str]]
 
@@ -74,7 +77,7 @@ class Notation:
         gap = _GAP.match(token)
         if gap:
             return [tuple(("any" if gap[1] == "~~" else "gap", _NONE) for _ in range(int(gap[2])))]
-        if token in ("^", "^^", "$", ",", _TOOL, _TOPIC):
+        if token in ("^", "^^", "$", ",", _TOOL, _TOPIC, _FILE):
             return [((token, _NONE),)]
         if token.startswith("{"):
             return self._alternatives(token[1:-1].split("|") if "{" not in token[1:] else _split_bars(token[1:-1]))
@@ -188,6 +191,7 @@ class Machine:
         self.stop = 0
         self.tool = 0
         self.topic = 0
+        self.file = 0
         self.start = 0
         self.clause = 0
         self.first = 0
@@ -202,7 +206,7 @@ class Machine:
         elements = row[1:] if anchor else row
         while elements and elements[-1][0] in ("gap", "any", "optional"):
             elements = elements[:-1]  # an end that may be missing says nothing
-        if not any(kind == "words" or kind in (_TOOL, _TOPIC) for kind, _ in elements):
+        if not any(kind == "words" or kind in (_TOOL, _TOPIC, _FILE) for kind, _ in elements):
             raise NotationError("a pattern must hold at least one word that is not optional")
         if elements[0][0] in ("gap", "any") and not anchor:
             raise NotationError("only an anchored pattern may begin with a gap")
@@ -227,6 +231,8 @@ class Machine:
                     self.tool |= bit
                 case "@topic":
                     self.topic |= bit
+                case "@file":
+                    self.file |= bit
                 case _:
                     raise NotationError(f"{kind!r} may only come first")
         self.size += len(elements) + 1
@@ -301,6 +307,8 @@ class Run:
             after |= (before & (machine.gap | machine.any)) << 1
             if before & machine.tool and is_tool(word):
                 after |= (before & machine.tool) << 1
+            if "." in word and before & machine.file and _FILE_NAME.match(word):
+                after |= (before & machine.file) << 1
             if before & machine.topic and is_topic(word):
                 after |= (before & machine.topic) << 1
         found = after & machine.accept

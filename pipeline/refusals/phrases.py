@@ -47,11 +47,11 @@ class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What makes it no refusal after all.
 
     `scope` sentence: hits of the same sentence fall. after: hits found so far fall, the model goes on to act.
-    answer: this whole answer is none. `cancels` limits the first two to these phrase ids, `spares` leaves these out.
+    answer: this whole answer is none. content: nor is what follows, unless a hit came before. `cancels` limits the first two to these phrase ids, `spares` leaves these out.
     """
 
     id: str
-    scope: Literal["sentence", "after", "answer"]
+    scope: Literal["sentence", "after", "answer", "content"]
     why: str
     match: tuple[str, ...]
     cancels: tuple[str, ...] = ()
@@ -59,10 +59,14 @@ class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words that often come before a refusal and mean nothing themselves: text is held a little longer behind them."""
+    """Words that often come before a refusal and mean nothing themselves: text is held a little longer behind them.
+
+    `whole`: the sentence they stand in is such a preamble as a whole, so it is held to its end.
+    """
 
     id: str
     match: tuple[str, ...]
+    whole: bool = False
 
 
 Rule = Phrase | Guard | Opening
