@@ -7,7 +7,7 @@
     refuse or End    the judge accepts or asks again; a Retry is a Send with its cause
     Tick             keep-alives, the hold bound, first-byte and idle deadlines
 
-The hold belongs to this file alone. `_released` turns true when content is emitted and never back, and `_ask_again` is reachable
+The hold belongs to this file alone. `_released` turns true when content goes to the encoder and never back, and `_ask_again` is reachable
 only while it is false: an attempt whose text was seen cannot be replaced. A discarded attempt goes on reading until another one
 is accepted, so that a retry that fails falls back to the whole first answer (R7). Every attempt gets exactly one verdict, every
 turn too. Nothing raises out of `start` and `receive`.
@@ -352,6 +352,7 @@ class Exchange:
     def _encode(self, events: list[Event], now: float) -> None:
         encoder = self._encoder
         assert encoder is not None  # noqa: S101 - set in _start before any attempt
+        self._released = True  # even where the encoder holds it back still: it cannot be taken out again
         data = encoder.feed(events)
         if data:
             self._emit(data, now, content=True)
@@ -365,7 +366,7 @@ class Exchange:
             self._head(200, self._encoder.content_type, stream=self._turn.stream)
         if self.record.first_client_byte is None:
             self.record.first_client_byte = now
-        if content and not self._released:
+        if content and self.record.first_content is None:
             self._released = True
             self.record.first_content = now
             self._drop_discarded()
@@ -505,7 +506,11 @@ class Exchange:
         self.record.usage = finish.usage
         held, attempt.held = attempt.held, []
         attempt.holding = False
-        data = encoder.feed(held) + encoder.finish(finish)
+        try:
+            data = encoder.feed(held) + encoder.finish(finish)
+        except StageError as exc:  # a begun call that never became an object (E4)
+            self._fail(exc.failed, Verdict.MALFORMED, now, attempt)
+            return
         if not self._head_sent:
             extra = (("x-toolgraft-outcome", verdict.value),) if verdict in _STATED_OUTCOMES else ()
             self._head(200, encoder.content_type, stream=attempt.turn.stream, extra=extra)
