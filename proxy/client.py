@@ -22,9 +22,9 @@ EVENT_STREAM = "text/event-stream"
 
 
 class Client:
-    """One request's answer. `waited_s` is the time spent waiting for the client to read, `sent` bytes of the body."""
+    """One request's answer. `waited_s` is the time spent waiting for the client to read, `sent` bytes of the body, `tee` hears the body too."""
 
-    __slots__ = ("_closing", "_head", "_headers", "_request", "_response", "_stall_s", "_writer", "gone", "sent", "waited_s")
+    __slots__ = ("_closing", "_head", "_headers", "_request", "_response", "_stall_s", "_writer", "gone", "sent", "tee", "waited_s")
 
     def __init__(
         self, request: web.BaseRequest, headers: Iterable[tuple[str, str]], write_stall_s: float, closing: Callable[[], bool]
@@ -39,6 +39,7 @@ class Client:
         self._writer: AbstractStreamWriter | None = None
         self.gone = False
         self.sent = 0
+        self.tee: Callable[[bytes], None] | None = None
         self.waited_s = 0.0
 
     @property
@@ -72,6 +73,8 @@ class Client:
         if self.gone:
             return
         self.sent += len(data)
+        if self.tee is not None:
+            self.tee(data)
         if self._writer is None:
             await self._whole(data)
             return

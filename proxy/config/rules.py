@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 
@@ -33,6 +34,11 @@ def _upstream_problems(config: Config, environ: Mapping[str, str]) -> Iterator[s
             upstream_config(name, upstream, environ)
         except ValueError as exc:
             yield f"upstreams.{name}.{exc}"
+        if upstream.ca_file is not None:
+            try:
+                ssl.create_default_context(cafile=upstream.ca_file)
+            except OSError as exc:  # ssl's own errors are OSErrors
+                yield f"upstreams.{name}.ca_file = {upstream.ca_file!r}: is no PEM bundle that can be read: {exc.strerror or type(exc).__name__}"
         if upstream.traits.protocol is Api.OPENAI_RESPONSES:
             yield f"upstreams.{name}.protocol = 'openai_responses': expected one of openai_chat, anthropic_messages"
 

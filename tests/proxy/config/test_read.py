@@ -71,6 +71,7 @@ def test_traits_stand_flat_in_the_upstreams_table():
         (UPSTREAM + "key_env = 'NOT_THERE'\n", ["upstreams.a.key_env", "NOT_THERE", "not set"]),
         (UPSTREAM + "key_file = '/nowhere/at/all'\n", ["upstreams.a.key_file", "/nowhere/at/all", "cannot be read"]),
         (UPSTREAM + "key_env = 'X'\nkey_file = 'y'\n", ["key_env and key_file", "only one"]),
+        (UPSTREAM + "ca_file = '/nowhere/at/all'\n", ["upstreams.a.ca_file", "/nowhere/at/all"]),
         (UPSTREAM + "[auth]\nkeys_env = 'NOT_THERE'\n", ["auth.keys_env", "not set"]),
         (UPSTREAM + "[listen]\nbase_path = 'llm/'\n", ["listen.base_path", "'llm/'", "/llm"]),
         (UPSTREAM + "[admin]\nport = 8790\n", ["admin.port", "public port"]),

@@ -1,0 +1,235 @@
+"""THE driver: carries the engine's commands out and brings it what happens. One for each turn.
+
+    handler task        start, then waits for Done; its cancellation means that the client left
+    one task an attempt sends upstream, hands in every read, carries out what comes back, inline
+    one timer           hands in a Tick when the engine's Wait has come
+
+Whoever hands something in holds the turn's lock until its commands are carried out, so the engine sees one thing after another, and a slow
+client slows its upstream down. Nothing is queued. However a turn ends, its tasks end, its upstreams are closed, and its books are closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Protocol
+
+from pipeline.commands import (
+    Abort,
+    ClientGone,
+    Command,
+    Done,
+    Draining,
+    Emit,
+    Ended,
+    Happening,
+    Head,
+    Learn,
+    Lost,
+    Opened,
+    Received,
+    Send,
+    Tick,
+    Wait,
+)
+from pipeline.exchange import Exchange
+from pipeline.verdicts import UpstreamOutcome
+from proxy.client import Client
+from proxy.headers import passed_on
+from proxy.telemetry.ledger import Ledger
+from proxy.transport import TransportError
+
+
+class UpstreamAnswer(Protocol):
+    """What the transport gives for a request: raw body bytes as they arrive (TransportError when the body is cut)."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Lower-case names."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The body."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+
+Sender = Callable[[Send], Coroutine[None, None, UpstreamAnswer]]
+"""Starts an upstream request with the keys and headers that belong to it. Raises TransportError."""
+
+
+class TurnDriver:
+    """Runs one exchange over one client connection."""
+
+    __slots__ = (
+        "_answers",
+        "_client",
+        "_exchange",
+        "_learn",
+        "_ledger",
+        "_lock",
+        "_loop",
+        "_over",
+        "_sender",
+        "_tasks",
+        "_timer",
+        "_told_gone",
+        "_unexpected",
+        "_upstream_headers",
+        "busy_s",
+        "clean",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        client: Client,
+        sender: Sender,
+        ledger: Ledger,
+        learn: Callable[[str, str], None],
+        unexpected: Callable[[str, BaseException], None],
+    ) -> None:
+        """`learn` keeps what an upstream refuses, `unexpected` logs a fault of this program."""
+        self._exchange = exchange
+        self._client = client
+        self._sender = sender
+        self._ledger = ledger
+        self._learn = learn
+        self._unexpected = unexpected
+        self._loop = asyncio.get_running_loop()
+        self._lock = asyncio.Lock()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: dict[asyncio.Task[None], int] = {}
+        self._answers: dict[int, UpstreamAnswer | None] = {}
+        self._upstream_headers: Mapping[str, str] = {}
+        self._told_gone = False
+        self.busy_s = 0.0
+        self.clean = False
+
+    async def run(self) -> None:
+        """Drive the turn to its end. Raises CancelledError when the client left, after all is closed."""
+        try:
+            await self._give(self._exchange.start)
+            await self._over
+        except asyncio.CancelledError:
+            self._client.gone = True
+            await self.tell(ClientGone())
+            raise
+        finally:
+            await self._close()
+
+    async def drain(self) -> None:
+        """The process must end: close the turn with the protocol's error."""
+        await self.tell(Draining())
+
+    # --- handing in -----------------------------------------------------------------------------------------------------------
+
+    async def tell(self, happening: Happening) -> None:
+        """Hand one happening in and carry out what the engine says to it."""
+        await self._give(lambda now: self._exchange.receive(happening, now))
+
+    async def _give(self, step: Callable[[float], list[Command]]) -> None:
+        async with self._lock:
+            begun, waited = self._loop.time(), self._client.waited_s
+            await self._carry(step(begun))
+            if self._client.gone and not self._told_gone:
+                self._told_gone = True
+                await self._carry(self._exchange.receive(ClientGone(), self._loop.time()))
+            self.busy_s += self._loop.time() - begun - (self._client.waited_s - waited)
+
+    async def _carry(self, commands: list[Command]) -> None:
+        for command in commands:
+            kind = type(command)
+            if kind is Emit:
+                await self._client.write(command.data)  # type: ignore[union-attr]
+            elif isinstance(command, Wait):
+                self._wake_at(command.until)
+            elif isinstance(command, Send):
+                self._spawn(self._attempt(command), command.attempt)
+            elif isinstance(command, Head):
+                await self._client.open(command, passed_on(self._upstream_headers, command.status))
+            elif isinstance(command, Abort):
+                self._abort(command.attempt)
+            elif isinstance(command, Learn):
+                self._learn(command.target, command.parameter)
+            elif isinstance(command, Done):
+                self.clean = command.clean
+                if not self._over.done():
+                    self._over.set_result(None)
+
+    # --- upstream -------------------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, send: Send) -> None:
+        number = send.attempt
+        self._answers[number] = None
+        sent = self._loop.time()
+        try:
+            answer = await self._sender(send)
+        except TransportError as exc:
+            await self.tell(Lost(number, exc.outcome))
+            return
+        self._answers[number] = answer
+        self._upstream_headers = answer.headers
+        try:
+            await self.tell(Opened(number, answer.status, answer.headers))
+            first = True
+            async for data in answer:
+                if first:
+                    first = False
+                    self._ledger.upstream_first_byte(send.target, self._loop.time() - sent)
+                await self.tell(Received(number, data))
+                if number not in self._answers:
+                    return
+            await self.tell(Ended(number))
+        except TransportError as exc:
+            await self.tell(Lost(number, exc.outcome))
+        finally:
+            answer.abort()
+
+    def _abort(self, number: int) -> None:
+        answer = self._answers.pop(number, None)
+        if answer is not None:
+            answer.abort()
+        current = asyncio.current_task()
+        for task, its in self._tasks.items():
+            if its == number and task is not current:  # the current one sees it after this command
+                task.cancel()
+
+    # --- tasks and time -------------------------------------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[None, None, None], number: int) -> None:
+        task = self._loop.create_task(self._guarded(work, number))
+        self._tasks[task] = number
+        task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
+
+    async def _guarded(self, work: Coroutine[None, None, None], number: int) -> None:
+        try:
+            await work
+        except Exception as exc:  # noqa: BLE001 - a fault here must end as an error of the turn, not as a client that waits for ever
+            self._unexpected("driver", exc)
+            if number:
+                await self.tell(Lost(number, UpstreamOutcome.CUT))
+
+    def _wake_at(self, until: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(until, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._spawn(self.tell(Tick()), 0)
+
+    async def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,96 @@
+"""A request on its way to a turn: key, body, JSON, limits, route.
+
+In: an aiohttp request. Out: a Turn for the engine and the plan of its route, or a StageError with the client's 4xx. Promise: nothing of the request
+is copied into an error but names of fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from pipeline.events import Failed
+from pipeline.protocols.json_body import BodyLimits, parse_body
+from pipeline.stage import StageError
+from pipeline.turn import Turn
+from pipeline.verdicts import Api, ErrorKind
+from proxy.auth import Gate, presented_key
+from proxy.config.tree import Limits
+from proxy.headers import protocol_headers
+from proxy.routing import Plan, Routes
+
+_KEY_NEEDED = Failed(ErrorKind.AUTHENTICATION, "A valid API key is needed.")
+_COUNTED = {"messages": "max_messages", "input": "max_messages", "tools": "max_tools", "functions": "max_tools"}
+
+
+class Intake:
+    """What a request must pass before it is work."""
+
+    def __init__(self, limits: Limits, gate: Gate, routes: Routes) -> None:
+        """Take the limits, the client keys and the routes."""
+        self._limits = limits
+        self._body_limits = BodyLimits(limits.max_body_bytes, limits.max_depth)
+        self._gate = gate
+        self._routes = routes
+
+    @property
+    def keys_are_the_clients(self) -> bool:
+        """Whether a key that comes is the client's own, meant for an upstream: so where this proxy has no client keys (U-K)."""
+        return self._gate.open
+
+    def key(self, request: web.BaseRequest) -> str | None:
+        """The key the client sent. Raises StageError (AUTHENTICATION) where it is none of ours and one is needed."""
+        key = presented_key(request.headers)
+        if not self._gate.admits(key):
+            raise StageError(_KEY_NEEDED)
+        return key
+
+    def turn(
+        self, api: Api, raw: bytes, headers: Mapping[str, str], rid: str, defaults: Mapping[str, object] | None = None
+    ) -> tuple[Turn, Plan]:
+        """The turn and its route. `defaults` are fields that this endpoint does not ask for. Raises StageError."""
+        body = parse_body(raw, self._body_limits)
+        for field, limit in _COUNTED.items():
+            items = body.get(field)
+            if isinstance(items, list) and len(items) > getattr(self._limits, limit):
+                raise StageError(
+                    Failed(ErrorKind.INVALID_REQUEST, f"`{field}` has more than {getattr(self._limits, limit)} items.", parameter=field)
+                )
+        if defaults:
+            body = {**defaults, **body}
+        model = body.get("model")
+        plan = self._plan(model)
+        turn = Turn(
+            api=api,
+            raw=raw,
+            body=body,
+            headers=protocol_headers(headers),
+            request_id=rid,
+            upstream_model=plan.upstream_model(model) if isinstance(model, str) else "",
+        )
+        return turn, plan
+
+    def _plan(self, model: object) -> Plan:
+        if not isinstance(model, str) or not model:
+            return self._routes.plans[0]  # normalize tells the client what is wrong with it
+        plan = self._routes.find(model)
+        if plan is None:
+            raise StageError(Failed(ErrorKind.MODEL_NOT_FOUND, "No route serves this model.", parameter="model"))
+        return plan
+
+
+def prepared(turn: Turn, plan: Plan) -> Turn:
+    """The turn as the chain's request side leaves it, for answers that need no upstream. Raises StageError; other faults of a stage are passed over."""
+    for stage in (*plan.chain.once, *plan.chain.each):
+        try:
+            turn = stage.prepare(turn, _ignore)
+        except StageError:
+            raise
+        except Exception:  # noqa: BLE001, S112 - an estimate may do without this stage
+            continue
+    return turn
+
+
+def _ignore(*_: object, **__: object) -> None:
+    return None

@@ -1,0 +1,72 @@
+"""Answers that need no turn: the model list, a token count, the root (E10, U-M, AR15).
+
+In: an aiohttp request. Out: a response, or a StageError for the client.
+"""
+
+from __future__ import annotations
+
+import time
+
+from aiohttp import web
+
+from pipeline import json_values
+from pipeline.events import Failed
+from pipeline.protocols.count_tokens import count
+from pipeline.protocols.models import model_body, models_body, token_count_body
+from pipeline.stage import StageError
+from pipeline.verdicts import Api, ErrorKind
+from proxy.body import read_body
+from proxy.config.tree import Limits
+from proxy.errors import json_response
+from proxy.intake import Intake, prepared
+from proxy.routing import Routes
+from proxy.transport import Transport
+
+_UNASKED = {"max_tokens": 1}
+"""`count_tokens` takes a Messages request without its one mandatory number."""
+
+
+class SmallEndpoints:
+    """Serves what is no turn. Every answer carries the request id."""
+
+    def __init__(self, limits: Limits, intake: Intake, routes: Routes, transport: Transport) -> None:
+        """Take what they share with turns."""
+        self._limits = limits
+        self._intake = intake
+        self._routes = routes
+        self._transport = transport
+        self._started = int(time.time())
+
+    async def count_tokens(self, request: web.BaseRequest, api: Api, rid: str) -> web.Response:
+        """An estimate of the input tokens of a request, the contract included."""
+        raw = await read_body(request, self._limits)
+        turn, plan = self._intake.turn(api, raw, request.headers, rid, _UNASKED)
+        return json_response(200, token_count_body(api, count(prepared(turn, plan))), rid)
+
+    async def models(self, request: web.BaseRequest, api: Api, rid: str) -> web.Response:
+        """Every model with a route of its own name; where a route takes names by pattern, those of its upstreams that fit it."""
+        return json_response(200, models_body(api, await self._names(request), self._started), rid)
+
+    async def model(self, name: str, api: Api, rid: str) -> web.Response:
+        """One model. Raises StageError where no route would take it."""
+        if self._routes.find(name) is None:
+            raise StageError(Failed(ErrorKind.MODEL_NOT_FOUND, "No route serves this model.", parameter="model"))
+        return json_response(200, model_body(api, name, self._started), rid)
+
+    def root(self, rid: str) -> web.Response:
+        """Something to see; `HEAD /` is how some clients look whether anybody is there."""
+        return json_response(
+            200, json_values.dumps_bytes({"service": "toolgraft", "paths": ["/v1/chat/completions", "/v1/messages", "/v1/responses"]}), rid
+        )
+
+    async def _names(self, request: web.BaseRequest) -> list[str]:
+        names: list[str] = []
+        for plan in self._routes.plans:
+            if plan.literal is not None:
+                names.append(plan.literal)
+                continue
+            key = self._intake.key(request) if self._intake.keys_are_the_clients else None
+            for at, target in enumerate(plan.targets):
+                listed = await self._transport.models(target.name, client_key=key if at == 0 else None)
+                names += [name for name in listed if plan.takes(name)]
+        return names

@@ -1,0 +1,193 @@
+"""One turn from the first header to the canonical line: take the request in, drive the engine, close the books.
+
+In: an aiohttp request on a path that generates. Out: a response. Promise: whatever happens, the client gets the protocol's answer or error while
+it is there to hear it, exactly one `turn` line is written, and the turn's place is free again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+from aiohttp import web
+
+from pipeline.commands import Send, TurnRecord
+from pipeline.events import Failed
+from pipeline.exchange import Exchange
+from pipeline.stage import StageError
+from pipeline.verdicts import Api, Verdict
+from proxy.admission import Admission
+from proxy.body import read_body
+from proxy.client import Client
+from proxy.config.tree import Limits
+from proxy.errors import INTERNAL, refusal
+from proxy.handler import TurnDriver, UpstreamAnswer
+from proxy.headers import id_headers, request_id, trace
+from proxy.intake import Intake
+from proxy.routing import Plan, Routes
+from proxy.telemetry.capture import CaptureFolder, TurnCapture
+from proxy.telemetry.telemetry import Telemetry
+from proxy.telemetry.turn_line import turn_fields
+from proxy.transport import Transport
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """What all turns of a process share. `closing` says whether connections should end with their answer."""
+
+    limits: Limits
+    intake: Intake
+    routes: Routes
+    transport: Transport
+    telemetry: Telemetry
+    admission: Admission
+    closing: Callable[[], bool]
+    capture: CaptureFolder | None = None
+
+
+class TurnEndpoint:
+    """Serves turns, and knows those that run."""
+
+    def __init__(self, shared: Shared) -> None:
+        """Begin with none."""
+        self._shared = shared
+        self._running: set[_Serving] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def serve(self, request: web.BaseRequest, api: Api) -> web.StreamResponse:
+        """Serve one turn. Raises CancelledError, or ConnectionError, when the client left."""
+        serving = _Serving(self._shared, request, api)
+        self._running.add(serving)
+        self._idle.clear()
+        try:
+            return await serving.run()
+        finally:
+            self._running.discard(serving)
+            if not self._running:
+                self._idle.set()
+
+    async def settle(self, within_s: float) -> bool:
+        """Wait for running turns to end. Returns whether all did."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def dismiss(self) -> None:
+        """Close every running turn with the protocol's error."""
+        await asyncio.gather(*(serving.driver.drain() for serving in self._running if serving.driver is not None), return_exceptions=True)
+
+
+class _Serving:
+    """One turn being served."""
+
+    def __init__(self, shared: Shared, request: web.BaseRequest, api: Api) -> None:
+        self._shared = shared
+        self._request = request
+        self._api = api
+        self._now = asyncio.get_running_loop().time
+        self._rid = request_id(request.headers.get("X-Request-ID"))
+        self._trace = trace(request.headers.get("traceparent"))
+        self._ledger = shared.telemetry.turn(api, self._rid, self._trace.trace_id)
+        self._record = TurnRecord(api=api, started=self._now())
+        self._client = Client(request, id_headers(self._rid), shared.limits.write_stall_s, shared.closing)
+        self._key: str | None = None
+        self._plan: Plan | None = None
+        self._capture = shared.capture.begin(self._rid) if shared.capture is not None else None
+        self.driver: TurnDriver | None = None
+
+    async def run(self) -> web.StreamResponse:
+        try:
+            return await self._answer()
+        except (asyncio.CancelledError, ConnectionError):
+            self._client.gone = True
+            raise
+        finally:
+            self._close_books()
+            if self._capture is not None:
+                self._write_capture(self._capture)
+
+    async def _answer(self) -> web.StreamResponse:
+        try:
+            self._key = self._admitted_key()
+            raw = await read_body(self._request, self._shared.limits)
+            self._ledger.measured.in_bytes = len(raw)
+            async with self._shared.admission.place():
+                return await self._drive(raw)
+        except StageError as exc:
+            return self._refuse(exc.failed)
+        except ConnectionError:
+            raise
+        except Exception as exc:
+            self._shared.telemetry.unexpected("turn", exc, rid=self._rid)
+            if self._client.opened:
+                await self._client.end(clean=False)
+                raise ConnectionError("an answer that broke off") from exc
+            return self._refuse(INTERNAL)
+
+    def _admitted_key(self) -> str | None:
+        try:
+            key = self._shared.intake.key(self._request)
+        except StageError:
+            self._shared.telemetry.metrics["auth_failures"].inc()
+            raise
+        if key is not None:
+            self._ledger.measured.key = self._shared.telemetry.fingerprint(key)
+        return key
+
+    async def _drive(self, raw: bytes) -> web.StreamResponse:
+        shared, begun = self._shared, self._now()
+        turn, plan = shared.intake.turn(self._api, raw, self._request.headers, self._rid)
+        self._plan = plan
+        self._ledger.measured.model = plan.label
+        if self._capture is not None:
+            self._capture.request(self._api, plan.label, turn.headers, raw)
+            self._client.tee = self._capture.emitted
+        exchange = Exchange(plan.chain, turn, plan.targets, self._ledger.bind, shared.routes.refused, self._record.started)
+        self._record = exchange.record
+        driver = self.driver = TurnDriver(
+            exchange, self._client, self._send, self._ledger, shared.routes.learn, shared.telemetry.unexpected
+        )
+        driver.busy_s = self._now() - begun
+        await driver.run()
+        return await self._client.end(clean=driver.clean) or self._refuse(INTERNAL)
+
+    async def _send(self, send: Send) -> UpstreamAnswer:
+        """U-K: the client's own key is meant for the first upstream of its route, and for no other it fails over to."""
+        plan = self._plan
+        own = self._key if plan is not None and send.target == plan.targets[0].name and self._shared.intake.keys_are_the_clients else None
+        answer = await self._shared.transport.send(send.target, send.request, client_key=own, headers={"traceparent": self._trace.child()})
+        return answer if self._capture is None else self._capture.attempt(send, answer)
+
+    def _refuse(self, failed: Failed) -> web.StreamResponse:
+        response = refusal(self._api, failed, self._rid)
+        if self._shared.closing():
+            response.force_close()
+        record = self._record
+        record.verdict = record.verdict or Verdict.REJECTED
+        record.error = record.error or failed.kind
+        record.status = response.status
+        record.first_client_byte = record.first_client_byte or self._now()
+        return response
+
+    def _close_books(self) -> None:
+        record, measured = self._record, self._ledger.measured
+        if self._client.gone:
+            record.client_gone = True
+            record.verdict = record.verdict or Verdict.CLIENT_GONE
+        measured.ended = self._now()
+        measured.out_bytes = self._client.sent
+        if self.driver is not None:
+            measured.overhead_s = self.driver.busy_s
+        self._ledger.conclude(record)
+
+    def _write_capture(self, capture: TurnCapture) -> None:
+        """In a task of its own: the client does not wait for a disk."""
+        folder, telemetry = self._shared.capture, self._shared.telemetry
+        assert folder is not None  # noqa: S101 - it made this capture
+        folder.write_later(
+            capture, turn_fields(self._record, self._ledger.measured), lambda exc: telemetry.unexpected("capture", exc, rid=self._rid)
+        )
