@@ -25,7 +25,7 @@ class Phrase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `after_results`: it counts even where results were just returned (R2). `question`: it counts as a question too.
     `needs`: it counts only when an offered tool has this capability (capabilities.toml). `neutral`: it distrusts the contract's
-    wording, so that already the first retry takes the neutral variant.
+    wording, so that already the first retry takes the neutral variant. `holds` false: its beginning is too common to hold text for.
     """
 
     id: str
@@ -36,6 +36,7 @@ class Phrase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     question: bool = False
     needs: str = ""
     neutral: bool = False
+    holds: bool = True
 
     @property
     def in_results(self) -> bool:
@@ -105,7 +106,7 @@ class Language:
                         states = self.machine.add(row, number)
                     except NotationError as exc:
                         raise NotationError(f"{rule.id}: {pattern!r}: {exc}") from None
-                    if isinstance(rule, Guard):
+                    if isinstance(rule, Guard) or (isinstance(rule, Phrase) and not rule.holds):
                         continue
                     self.telling |= states
                     if isinstance(rule, Opening) or rule.in_results:
