@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -233,12 +236,34 @@ async def test_an_upstream_that_speaks_no_http_is_cut():
         assert caught.value.outcome is UpstreamOutcome.CUT
 
 
-async def test_a_stale_connection_is_cut_and_the_next_one_is_fresh():
-    async with both([Script("one"), Script("two", status=200, ending="cut"), Script("three")]) as (_, made):
+async def test_after_a_cut_the_next_connection_is_fresh():
+    async with both([Script("one"), Script("two", ending="cut"), Script("three")]) as (_, made):
         await whole(await made.send("up", WHOLE))
         with pytest.raises(TransportError):
             await whole(await made.send("up", WHOLE))
         assert b"three" in await whole(await made.send("up", WHOLE))
+
+
+async def test_a_kept_connection_that_went_stale_is_cut_not_sent_twice():
+    asked = 0
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        for _ in range(2):
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(len(WHOLE.body))
+            asked += 1
+            if _ == 0:
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, transport(UpstreamConfig("up", f"http://127.0.0.1:{port}")) as made:
+        assert await whole(await made.send("up", WHOLE)) == b"{}"
+        with pytest.raises(TransportError) as caught:
+            await made.send("up", WHOLE)
+        assert (caught.value.outcome, asked) == (UpstreamOutcome.CUT, 2)
 
 
 async def test_no_connection_limit_of_its_own():
@@ -275,6 +300,31 @@ async def test_egress_goes_through_the_proxy_with_its_credentials():
     finally:
         await runner.cleanup()
     assert asked == [("http://upstream.invalid/v1/chat/completions", "Basic bWU6cHc=")]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+async def test_a_ca_bundle_is_trusted_for_its_upstream_alone(tmp_path: Path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    asked = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *asked], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.json_response({})
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with transport(UpstreamConfig("trusted", url, ca_file=str(certificate)), UpstreamConfig("unknown", url)) as made:
+            assert await whole(await made.send("trusted", WHOLE)) == b"{}"
+            with pytest.raises(TransportError) as caught:
+                await made.send("unknown", WHOLE)
+            assert caught.value.outcome is UpstreamOutcome.CONNECT
+    finally:
+        await runner.cleanup()
 
 
 def test_a_ca_bundle_that_cannot_be_read_is_said_at_once(tmp_path):
