@@ -44,7 +44,9 @@ class Upstream:
         """Write the request for this upstream, leaving out the optional fields, and bending the shapes, named in `without`."""
         if traits.protocol is Api.ANTHROPIC_MESSAGES:
             body = messages_body(turn, traits, without, self._mode)
-            return UpstreamRequest("/messages", json_values.dumps_bytes(body), turn.stream, (VERSION_HEADER,))
+            betas = turn.headers.get("anthropic-beta")
+            headers = (VERSION_HEADER, ("anthropic-beta", betas)) if betas else (VERSION_HEADER,)
+            return UpstreamRequest("/messages", json_values.dumps_bytes(body), turn.stream, headers)
         body = chat_body(turn, traits, without, self._mode)
         return UpstreamRequest("/chat/completions", json_values.dumps_bytes(body), turn.stream)
 

@@ -88,6 +88,8 @@ def test_native_tools(mode: Mode):
     assert body["tools"][0]["function"] == {"name": "look", "description": "looks", "parameters": TOOL.parameters, "strict": True}
     assert list(body["tools"][1]["function"]["parameters"]["properties"]) == ["input"]
     assert "tool_choice" not in body and body["parallel_tool_calls"] is False
+    sieved = turn(tools=(TOOL,), emulation=replace(EMULATION, injected=False))
+    assert len(build(sieved, settings=Settings(tools=mode))["tools"]) == 1  # rescue: the sieve runs beside native tools
 
 
 def test_a_tool_of_this_protocol_goes_on_as_the_caller_wrote_it():

@@ -121,3 +121,11 @@ def test_sampling_and_stops():
 
 def test_a_tool_without_description_or_parameters():
     assert build(turn(tools=(Tool("t"),)))["tools"] == [{"name": "t", "input_schema": {"type": "object", "properties": {}}}]
+
+
+def test_betas_of_the_client_go_on_to_this_api_alone():
+    one = turn(headers={"anthropic-beta": "context-1m", "anthropic-version": "2026-10-21"})
+    stage = Upstream(Settings())
+    sent = stage.build(one, TRAITS, frozenset()).headers
+    assert sent == (("anthropic-version", "2023-06-01"), ("anthropic-beta", "context-1m"))
+    assert stage.build(one, UpstreamTraits(), frozenset()).headers == ()
