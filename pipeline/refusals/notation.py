@@ -263,6 +263,16 @@ class Machine:
         self.clause = self.closure(self.clause) | self.start
         self.first = self.closure(self.first) | self.clause
 
+    def begins_nothing(self, word: str, is_tool: Callable[[str], bool]) -> bool:
+        """Whether no pattern may begin with this word in the middle of a clause."""
+        root = self.root
+        if word in root.children or word in (COMMA, END, ASK) or self.start & (self.topic | self.file):
+            return False
+        for length, level in root.stems.items():
+            if word[:length] in level:
+                return False
+        return not (self.start & self.tool and is_tool(word))
+
     def closure(self, states: int) -> int:
         """The states, and those behind every element that may be skipped."""
         while True:
@@ -287,6 +297,8 @@ class Run:
         """Take one word; return the accepting states it led to."""
         machine = self._machine
         before = self._states
+        if not self._open and before == machine.start and machine.begins_nothing(word, is_tool):
+            return 0  # so it is with most words in most languages
         after = 0
         if word in (COMMA, END, ASK):
             self._open = []
@@ -323,6 +335,8 @@ class Run:
     def alive(self, within: int) -> bool:
         """Whether a pattern among the states `within` was begun and may still come to its end."""
         machine = self._machine
+        if not self._open and self._states == machine.start:
+            return False
         return bool(self._states & ~machine.clause & ~machine.accept & within) or any(
             node.deeper & mask & within for node, mask in self._open
         )

@@ -30,8 +30,8 @@ _SUFFIXES = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will
 
 def _is_cjk(char: str) -> bool:
     code = ord(char)
-    return (
-        0x2E80 <= code <= 0x2FDF
+    return code >= 0x2E80 and (
+        code <= 0x2FDF
         or 0x3040 <= code <= 0x30FF
         or 0x3400 <= code <= 0x4DBF
         or 0x4E00 <= code <= 0x9FFF
