@@ -41,7 +41,8 @@ class HistoryGuard:
             return turn
         for kind, count in sorted(repairs.items()):
             note(Noted.HISTORY_REPAIRED, kind=kind, count=count)
-        return msgspec.structs.replace(turn, messages=messages)
+        # The client's bytes no longer say what this turn says, so they must not pass for it.
+        return msgspec.structs.replace(turn, messages=messages, raw=b"")
 
     def open(self, turn: Turn, note: Note) -> Receiver | None:  # noqa: ARG002 - the signature is the protocol's
         """Stay out of the answer's way."""

@@ -12,6 +12,7 @@ class Dsml:
     """Writes and teaches DSML markup, reads that and canonical XML."""
 
     name = "dsml"
+    form = "a DSML tool_calls block"
     markers = ("<|DSML|tool_calls>", "<|DSML|invoke", "<|DSML|parameter", "<tool_calls>", "<invoke", "<parameter")
 
     def describe(self, tools: Sequence[Tool], example: Call | None) -> str:

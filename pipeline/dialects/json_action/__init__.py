@@ -12,6 +12,7 @@ class JsonAction:
     """Writes, teaches and reads action fences."""
 
     name = "json_action"
+    form = "a fenced `json action` block"
     markers = ("```json action", "~~~json action")
 
     def describe(self, tools: Sequence[Tool], example: Call | None) -> str:

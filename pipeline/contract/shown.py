@@ -1,0 +1,69 @@
+"""What the model is shown of other people's text: markers broken (C10), quotable JSON fences remembered (S8).
+
+In: texts of the request. Out: the same texts, made safe to repeat. One object lives for one request and knows at its end
+whether anything was escaped and which texts hold a JSON fence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from pipeline.text import echo
+from pipeline.turn import Arguments, Call, Message, Part, Result, Text
+
+_JSON_FENCE = re.compile(r"(?:```|~~~)[ \t]*json", re.IGNORECASE)
+
+
+def json_fences(messages: Sequence[Message]) -> tuple[str, ...]:
+    """The texts of these messages that hold a JSON fence, as they are: where nothing is escaped."""
+    texts = (text.text for message in messages for part in message.parts for text in _texts(part))
+    return tuple(text for text in texts if _JSON_FENCE.search(text) is not None)
+
+
+def _texts(part: Part) -> Iterator[Text]:
+    for one in part.content if isinstance(part, Result) else (part,):
+        if isinstance(one, Text):
+            yield one
+
+
+class Shown:
+    """Prepares texts, and keeps book of them."""
+
+    def __init__(self) -> None:
+        """Start with nothing shown."""
+        self.escaped = False
+        self.quotes: list[str] = []
+
+    def text(self, text: str) -> str:
+        """The text as the model may see it; the same object when it holds nothing of ours."""
+        safe = echo.escape(text)
+        if safe is not text:
+            self.escaped = True
+        if ("```" in safe or "~~~" in safe) and _JSON_FENCE.search(safe) is not None:
+            self.quotes.append(safe)
+        return safe
+
+    def call(self, call: Call) -> Call:
+        """The call as the model would have written it: its argument texts escaped, as they were when it read them."""
+        value = call.arguments.value()
+        if value is None:
+            return call
+        safe = self._strings(value)
+        return call if safe is value else msgspec.structs.replace(call, arguments=Arguments(safe))
+
+    def _strings(self, value: object) -> object:
+        if isinstance(value, str):
+            safe = echo.escape(value)
+            if safe is not value:
+                self.escaped = True
+            return safe
+        if isinstance(value, list):
+            items = [self._strings(item) for item in value]
+            return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+        if isinstance(value, Mapping):
+            fields = {key: self._strings(item) for key, item in value.items()}
+            return value if all(fields[key] is item for key, item in value.items()) else fields
+        return value
