@@ -103,6 +103,11 @@ class Attempt:
             events = [Failed(ErrorKind.INTERNAL, "the answer of the upstream could not be read")]
         return self.take(events) if events else events
 
+    @property
+    def finishing(self) -> bool:
+        """Whether the upstream said why it stopped and only its usage or its end is still out (U03)."""
+        return self.end is None and self.reader is not None and self.reader.finishing
+
     def finish_reading(self) -> list[Event]:
         """Events that were still due when the body ended in order."""
         if self.end is not None or self.reader is None:

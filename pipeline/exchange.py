@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from pipeline.attempt import MAX_ERROR_BODY, Attempt
-from pipeline.chain import Chain
 from pipeline.commands import (
     Abort,
     ClientGone,
@@ -41,8 +40,9 @@ from pipeline.commands import (
     Wait,
 )
 from pipeline.events import End, Event, Failed, Finish
-from pipeline.passthrough import UsageTail, can_pass, passed_body
+from pipeline.passthrough import UsageTail, can_pass, passed_body, passed_headers, passed_path
 from pipeline.protocols.errors import error_response
+from pipeline.roles import Chain
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import Accept, Encoder, Note, Outcome, Receiver, Requester, Retry, Stage, StageError, UpstreamRequest, Watch
 from pipeline.text.tokens import estimate
@@ -56,6 +56,8 @@ _NAMES_OF_LOSS = {
     UpstreamOutcome.FIRST_BYTE_TIMEOUT: Failed(ErrorKind.UPSTREAM_TIMEOUT, "the upstream did not begin to answer in time", retryable=True),
     UpstreamOutcome.IDLE_TIMEOUT: Failed(ErrorKind.UPSTREAM_TIMEOUT, "the upstream fell silent", retryable=True),
 }
+FINISH_GRACE_S = 2.0
+"""How long an upstream that gave its finish reason may take for its usage and its end (U03)."""
 _CUT = Failed(ErrorKind.UPSTREAM_CUT, "the upstream's answer was cut", retryable=True)
 
 
@@ -184,7 +186,7 @@ class Exchange:
         without = self._without.get(target.name, frozenset())
         passing = cause not in _RETRY_CAUSES and can_pass(turn, target)
         request = (
-            UpstreamRequest(path=passed_path(turn), body=passed_body(turn), stream=turn.stream)
+            UpstreamRequest(passed_path(turn), passed_body(turn), turn.stream, passed_headers(turn))
             if passing
             else self._chain.requester.build(turn, target, without)
         )
@@ -262,6 +264,8 @@ class Exchange:
             self._emit(data, now, content=True)
             return
         self._advance(attempt, attempt.read(data), now)
+        if attempt.finishing:
+            self._deadlines_moved = True
 
     def _ended(self, attempt: Attempt, now: float) -> None:
         if attempt.status != 200:
@@ -602,6 +606,12 @@ class Exchange:
         for attempt in self._attempts:
             if not attempt.open:
                 continue
+            if attempt.finishing and now - attempt.last_byte_at >= FINISH_GRACE_S:
+                self._abort(attempt)
+                self._advance(attempt, attempt.finish_reading(), now)
+                if self._done:
+                    return
+                continue
             waiting = attempt.first_byte_at is None
             limit = settings.first_byte_s if waiting else settings.idle_s
             if now - attempt.last_byte_at >= limit:
@@ -647,6 +657,8 @@ class Exchange:
         for attempt in self._attempts:
             if attempt.open:
                 limit = self._settings.first_byte_s if attempt.first_byte_at is None else self._settings.idle_s
+                if attempt.finishing:
+                    limit = FINISH_GRACE_S
                 due = min(due, attempt.last_byte_at + limit)
         current = self._current
         if current is not None:
@@ -716,8 +728,3 @@ def _plain_verdict(attempt: Attempt) -> Verdict:
 
 def _result_of_retry(verdict: Verdict) -> str:
     return "refused_again" if verdict is Verdict.REFUSED else "exhausted"
-
-
-def passed_path(turn: Turn) -> str:
-    """The upstream path of a request that goes on as it came."""
-    return {"openai_chat": "/chat/completions", "anthropic_messages": "/messages", "openai_responses": "/responses"}[turn.api.value]

@@ -29,6 +29,18 @@ def passed_body(turn: Turn) -> bytes:
     return turn.raw
 
 
+def passed_path(turn: Turn) -> str:
+    """The upstream path of a request that goes on as it came."""
+    return {Api.OPENAI_CHAT: "/chat/completions", Api.ANTHROPIC_MESSAGES: "/messages", Api.OPENAI_RESPONSES: "/responses"}[turn.api]
+
+
+def passed_headers(turn: Turn) -> tuple[tuple[str, str], ...]:
+    """The client's own protocol headers, for an upstream that speaks the same protocol."""
+    if turn.api is not Api.ANTHROPIC_MESSAGES:
+        return ()
+    return tuple((name, turn.headers[name]) for name in ("anthropic-version", "anthropic-beta") if name in turn.headers)
+
+
 class UsageTail:
     """Keeps the end of an answer and finds the usage in it, once, when it is over. Bounded memory, no parsing on the way."""
 

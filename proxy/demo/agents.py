@@ -30,6 +30,7 @@ class Story(Protocol):
 async def openai_agent(base_url: str, model: str, key: str, task: str, bench: Workbench, story: Story) -> str:
     """Run one task through the official OpenAI SDK, streaming."""
     from openai import AsyncOpenAI, LengthFinishReasonError  # noqa: PLC0415 - an extra
+    from openai.types.chat import ChatCompletion  # noqa: PLC0415
 
     messages: list[dict[str, Any]] = [{"role": "user", "content": task}]
     text = ""
@@ -44,6 +45,7 @@ async def openai_agent(base_url: str, model: str, key: str, task: str, bench: Wo
             }
             story.asked("openai SDK", request)
             try:
+                completion: ChatCompletion
                 async with client.chat.completions.stream(**request) as stream:
                     completion = await stream.get_final_completion()
             except LengthFinishReasonError as exc:  # this SDK's helper raises where an answer met max_tokens

@@ -29,7 +29,7 @@ def model_file() -> Path | None:
 @click.option("--threads", type=int, default=1, show_default=True, help="More than one spins on a busy machine.")
 def main(port: int, threads: int) -> None:
     """Serve the model on 127.0.0.1 until ended."""
-    import xllamacpp  # type: ignore[import-not-found]  # noqa: PLC0415 - an extra, present only in this process
+    import xllamacpp  # noqa: PLC0415 - an extra, present only in this process
 
     file = model_file()
     if file is None:

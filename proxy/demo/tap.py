@@ -86,7 +86,7 @@ class Tap:
 
 
 def _events(data: bytes) -> list[bytes]:
-    return [event.data for event in SseReader().feed(data + b"\n\n")]
+    return [data for _, data in SseReader().feed(data + b"\n\n")]
 
 
 def _piece(data: bytes, where: str) -> str:

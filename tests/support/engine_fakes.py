@@ -43,6 +43,8 @@ class FakeReader:
         self._ended = False
         self._at = 0
 
+    finishing = False
+
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         for line in data.decode().splitlines():
