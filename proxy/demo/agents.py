@@ -52,7 +52,7 @@ async def openai_agent(base_url: str, model: str, key: str, task: str, bench: Wo
                 completion = exc.completion
             message = completion.choices[0].message
             text = message.content or ""
-            calls = [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or []]
+            calls = [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or [] if call.type == "function"]
             story.received("openai SDK", text, [(name, arguments) for _, name, arguments in calls], completion.choices[0].finish_reason)
             if not calls:
                 return text
