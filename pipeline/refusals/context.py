@@ -20,7 +20,7 @@ class Context:
 
     def __init__(self, tools: Sequence[Tool], *, results: bool = False, failed: bool = False) -> None:
         """Nothing is computed before a rule asks for it."""
-        self._tools = tools
+        self.tools = tools
         self.offered = bool(tools)
         self.results = results
         self.failed = failed
@@ -44,12 +44,12 @@ class Context:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        return frozenset(words[-1] for tool in self._tools if (words := fold(tool.name, {})))
+        return frozenset(words[-1] for tool in self.tools if (words := fold(tool.name, {})))
 
     @cached_property
     def _parts(self) -> frozenset[str]:
         names: list[str] = []
-        for tool in self._tools:
+        for tool in self.tools:
             names.append(tool.name)
             properties = tool.parameters.get("properties")
             if isinstance(properties, dict):

@@ -49,7 +49,7 @@ def _firm(correction: Correction, tools: tuple[str, ...]) -> list[str]:
                 ),
             ]
         case Cause.WRONG_TOOL:
-            lines = ["The last reply called a tool that this request does not allow, so nothing was executed."]
+            lines = ["The last reply called a tool that cannot be called here, so nothing was executed." + _fault(correction)]
         case Cause.MALFORMED:
             lines = ["The last reply held a tool block that could not be read, so nothing was executed." + _fault(correction)]
         case Cause.EMPTY:
