@@ -244,7 +244,8 @@ class Turn(msgspec.Struct, frozen=True):
 
     The handler fills `api`, `raw`, `body`, `headers` (lower-case names, only those a protocol reads) and `request_id`;
     normalize fills the rest of the request; prompt_contract sets `emulation` and rewrites `messages`.
-    `sampling` holds further request fields in their OpenAI Chat spelling, `echo` what a response must repeat.
+    `sampling` holds further request fields in their OpenAI Chat spelling, `echo` what a response must repeat. `results_failed` says
+    that one of the results just returned is marked as an error (R2).
     `count_only` marks a request that asks for its token count alone, which needs no `max_tokens` (AR15).
     """
 
@@ -271,6 +272,7 @@ class Turn(msgspec.Struct, frozen=True):
     sampling: Mapping[str, object] = {}
     echo: Mapping[str, object] = {}
     state: HistoryState = HistoryState.AWAITING_DECISION
+    results_failed: bool = False
     warnings: tuple[str, ...] = ()
     emulation: Emulation | None = None
     emulation_reason: EmulationReason = EmulationReason.NO_TOOLS

@@ -7,7 +7,7 @@ Raises StageError, and nothing else, for a malformed request (N3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -20,7 +20,7 @@ from pipeline.protocols.openai_responses.read import read_request as read_openai
 from pipeline.settings import Settings
 from pipeline.stage import Note, Receiver
 from pipeline.tools_from_history import rebuild
-from pipeline.turn import ChoiceMode, Turn
+from pipeline.turn import ChoiceMode, Message, Result, Role, Turn
 from pipeline.verdicts import Api, HistoryState, Mode, Noted
 
 _READERS: Mapping[Api, Callable[..., Turn]] = {
@@ -49,6 +49,8 @@ class Normalize:
         state = state_of(read.messages)
         if state is not read.state:
             read = structs.replace(read, state=state)
+        if state in _RETURNING and _error_returned(read.messages):
+            read = structs.replace(read, results_failed=True)
         read = self._with_tools(read, note)
         note(Noted.NORMALIZED, state=read.state, tools=len(read.tools), messages=len(read.messages))
         return read
@@ -68,3 +70,14 @@ class Normalize:
     def open(self, turn: Turn, note: Note) -> Receiver | None:  # noqa: ARG002 - the signature is the protocol's
         """Answers pass by."""
         return None
+
+
+def _error_returned(messages: Sequence[Message]) -> bool:
+    """Whether one of the results that end the messages is marked as an error."""
+    for message in reversed(messages):
+        results = [part for part in message.parts if isinstance(part, Result)]
+        if any(result.is_error for result in results):
+            return True
+        if not results and message.role not in (Role.SYSTEM, Role.DEVELOPER):
+            return False
+    return False

@@ -129,3 +129,15 @@ def test_strict_settings_reach_the_readers():
     assert prepare(HELLO, tools=[odd]).tools
     with pytest.raises(StageError):
         prepare(HELLO, tools=[odd], settings=Settings(strict_params=True))
+
+
+def test_an_error_among_the_results_just_returned_is_told():
+    def turn(*, failed, tail=()):
+        content = [{"type": "tool_result", "tool_use_id": "c1", "content": "x", "is_error": failed}]
+        call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "ping", "input": {}}]}
+        body = {"model": "m", "max_tokens": 9, "messages": [HELLO, call, {"role": "user", "content": content}, *tail]}
+        return Normalize(Settings()).prepare(Turn(Api.ANTHROPIC_MESSAGES, body=body), Notes())
+
+    assert turn(failed=True).results_failed
+    assert not turn(failed=False).results_failed
+    assert not turn(failed=True, tail=[ANSWER, HELLO]).results_failed
