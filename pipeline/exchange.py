@@ -200,7 +200,7 @@ class Exchange:
             lambda stage: self._stage_failed(stage, number, "open"),
             now,
         )
-        attempt.passing = passing
+        attempt.passing = self.record.passed_through = passing
         attempt.without = without
         attempt.holding = attempt.watch is not None or not turn.stream
         self._attempts.append(attempt)

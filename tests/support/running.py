@@ -1,6 +1,7 @@
 """A real `toolgraft serve` process on loopback, for tests from outside.
 
 In: an upstream's URL and TOML for the rest. Out: base URLs, the log lines it wrote, its metrics. The process is ended by its own handle.
+A tap stands before it: when the test is over, everything that any client of it saw is judged (`tests/conformance/wire.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.conformance import wire
+from tests.support.tap import Exchange, Tap
+
 START_SECONDS = 30.0
 _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([^ ]+)", re.MULTILINE)
 
@@ -32,12 +36,14 @@ def free_port() -> int:
 
 @dataclass
 class Running:
-    """The process as seen from outside. `url` has no /v1 at its end."""
+    """The process as seen from outside. `url` has no /v1 at its end; `direct` leads past the tap."""
 
     url: str
+    direct: str
     admin: str
     process: subprocess.Popen[bytes]
     log_file: Path
+    tap: Tap
 
     def metrics(self) -> str:
         """The text of /metrics."""
@@ -63,14 +69,35 @@ class Running:
                 return found
             time.sleep(0.02)
 
+    def violations(self, *, silence: bool = False) -> list[str]:
+        """What is wrong with anything that a client saw so far. `silence`: an empty text block may come from E7."""
+        turns = {line["rid"]: line for line in self.lines() if line.get("event") == "turn"}
+        return [
+            f"{exchange.method} {exchange.path} {exchange.status}: {one}"
+            for exchange in self.tap.exchanges()
+            for one in wire.judge(exchange, turns.get(_rid(exchange)), silence=silence)
+        ]
+
+
+def _rid(exchange: Exchange) -> str:
+    return exchange.headers.get("x-request-id", "")
+
 
 @contextmanager
-def toolgraft(folder: Path, upstream_url: str, toml: str = "", environment: dict[str, str] | None = None) -> Iterator[Running]:
-    """Run `toolgraft serve` with one upstream named `model` and further TOML."""
+def toolgraft(
+    folder: Path,
+    upstream_url: str,
+    toml: str = "",
+    environment: dict[str, str] | None = None,
+    *,
+    traits: str = "",
+    silence: bool = False,
+) -> Iterator[Running]:
+    """Run `toolgraft serve` with one upstream named `model` (and these traits) and further TOML; judge what its clients saw."""
     port, admin = free_port(), free_port()
     config = folder / "toolgraft.toml"
     head = f"[listen]\nport = {port}\n\n[admin]\nport = {admin}\n\n[drain]\nlame_duck_s = 0\ntimeout_s = 1\n\n"
-    config.write_text(head + f'[upstreams.model]\nurl = "{upstream_url}"\n\n' + toml)
+    config.write_text(head + f'[upstreams.model]\nurl = "{upstream_url}"\n{traits}\n\n' + toml)
     log_file = folder / "log.jsonl"
     with log_file.open("wb") as log, (folder / "stderr.txt").open("wb") as errors:
         process = subprocess.Popen(
@@ -81,7 +108,9 @@ def toolgraft(folder: Path, upstream_url: str, toml: str = "", environment: dict
         )
         try:
             _until_ready(f"http://127.0.0.1:{admin}/readyz", process, folder)
-            yield Running(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{admin}", process, log_file)
+            with Tap(port) as tap:
+                running = Running(tap.url, f"http://127.0.0.1:{port}", f"http://127.0.0.1:{admin}", process, log_file, tap)
+                yield running
         finally:
             process.terminate()
             try:
@@ -89,6 +118,8 @@ def toolgraft(folder: Path, upstream_url: str, toml: str = "", environment: dict
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+    bad = running.violations(silence=silence)
+    assert not bad, bad
 
 
 def _until_ready(url: str, process: subprocess.Popen[bytes], folder: Path) -> None:
