@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from time import monotonic
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -18,13 +19,28 @@ from pipeline.commands import Head
 from proxy.errors import SERVER_NAME
 from proxy.headers import SSE_HEADERS
 
+_UNREAD_BYTES = 64 << 10
+"""What the connection takes without waiting for the client."""
 EVENT_STREAM = "text/event-stream"
 
 
 class Client:
     """One request's answer. `waited_s` is the time spent waiting for the client to read, `sent` bytes of the body, `tee` hears the body too."""
 
-    __slots__ = ("_closing", "_head", "_headers", "_request", "_response", "_stall_s", "_writer", "gone", "sent", "tee", "waited_s")
+    __slots__ = (
+        "_closing",
+        "_head",
+        "_headers",
+        "_request",
+        "_response",
+        "_stall_s",
+        "_writer",
+        "finished",
+        "gone",
+        "sent",
+        "tee",
+        "waited_s",
+    )
 
     def __init__(
         self, request: web.BaseRequest, headers: Iterable[tuple[str, str]], write_stall_s: float, closing: Callable[[], bool]
@@ -37,6 +53,7 @@ class Client:
         self._head: Head | None = None
         self._response: web.StreamResponse | None = None
         self._writer: AbstractStreamWriter | None = None
+        self.finished = False
         self.gone = False
         self.sent = 0
         self.tee: Callable[[bytes], None] | None = None
@@ -99,7 +116,7 @@ class Client:
         except ConnectionError:
             self.gone = True
             return
-        await self._finish(response)
+        await self._finish(response, len(body))
 
     async def end(self, *, clean: bool) -> web.StreamResponse | None:
         """End the answer. Returns the response for aiohttp, or None when there was none."""
@@ -114,29 +131,29 @@ class Client:
             self._cut()
         return response
 
-    async def _finish(self, response: web.StreamResponse) -> None:
-        begun = asyncio.get_running_loop().time()
+    async def _finish(self, response: web.StreamResponse, size: int = 0) -> None:
+        begun = monotonic()
         try:
             async with asyncio.timeout(self._stall_s):
                 await response.write_eof()
+            self.finished = True
         except TimeoutError:
             self._stalled()
         except ConnectionError:
             self.gone = True
-        if self._request.protocol.writing_paused or self.gone:
-            self.waited_s += asyncio.get_running_loop().time() - begun
+        if size > _UNREAD_BYTES:
+            self.waited_s += monotonic() - begun
 
     async def _drain(self) -> None:
         """Wait until the client has read enough of what was written, for so long at the most."""
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
+        begun = monotonic()
         try:
             async with asyncio.timeout(self._stall_s):
                 await self._request.writer.drain()
         except TimeoutError:
             self._stalled()
         finally:
-            self.waited_s += loop.time() - begun
+            self.waited_s += monotonic() - begun
 
     def _stalled(self) -> None:
         self.gone = True

@@ -5,14 +5,18 @@
     one timer           hands in a Tick when the engine's Wait has come
 
 Whoever hands something in holds the turn's lock until its commands are carried out, so the engine sees one thing after another, and a slow
-client slows its upstream down. Nothing is queued. However a turn ends, its tasks end, its upstreams are closed, and its books are closed.
+client slows its upstream down. Nothing is queued. However a turn ends, its tasks end and its upstreams are closed. Times are
+`time.monotonic`: uvloop's own clock stands still within a round of the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from time import monotonic
 from typing import Protocol
+
+from aiohttp import web
 
 from pipeline.commands import (
     Abort,
@@ -58,6 +62,8 @@ class UpstreamAnswer(Protocol):
         """Close the connection at once."""
 
 
+_ROUNDING_S = 0.001
+"""Event loops count in milliseconds: a Tick that comes too early would only be asked for again."""
 Sender = Callable[[Send], Coroutine[None, None, UpstreamAnswer]]
 """Starts an upstream request with the keys and headers that belong to it. Raises TransportError."""
 
@@ -67,6 +73,7 @@ class TurnDriver:
 
     __slots__ = (
         "_answers",
+        "_clean",
         "_client",
         "_exchange",
         "_learn",
@@ -81,7 +88,6 @@ class TurnDriver:
         "_unexpected",
         "_upstream_headers",
         "busy_s",
-        "clean",
     )
 
     def __init__(
@@ -109,16 +115,21 @@ class TurnDriver:
         self._upstream_headers: Mapping[str, str] = {}
         self._told_gone = False
         self.busy_s = 0.0
-        self.clean = False
+        self._clean = False
 
-    async def run(self) -> None:
-        """Drive the turn to its end. Raises CancelledError when the client left, after all is closed."""
+    async def run(self) -> web.StreamResponse | None:
+        """Drive the turn to its end, the client's last byte included; None where the engine never answered.
+
+        Raises CancelledError when the client left, after all is closed.
+        """
         try:
             await self._give(self._exchange.start)
             await self._over
+            return await self._client.end(clean=self._clean)
         except asyncio.CancelledError:
-            self._client.gone = True
-            await self.tell(ClientGone())
+            if not self._client.finished:
+                self._client.gone = True
+                await self.tell(ClientGone())
             raise
         finally:
             await self._close()
@@ -135,12 +146,12 @@ class TurnDriver:
 
     async def _give(self, step: Callable[[float], list[Command]]) -> None:
         async with self._lock:
-            begun, waited = self._loop.time(), self._client.waited_s
+            begun, waited = monotonic(), self._client.waited_s
             await self._carry(step(begun))
             if self._client.gone and not self._told_gone:
                 self._told_gone = True
-                await self._carry(self._exchange.receive(ClientGone(), self._loop.time()))
-            self.busy_s += self._loop.time() - begun - (self._client.waited_s - waited)
+                await self._carry(self._exchange.receive(ClientGone(), monotonic()))
+            self.busy_s += monotonic() - begun - (self._client.waited_s - waited)
 
     async def _carry(self, commands: list[Command]) -> None:
         for command in commands:
@@ -158,7 +169,7 @@ class TurnDriver:
             elif isinstance(command, Learn):
                 self._learn(command.target, command.parameter)
             elif isinstance(command, Done):
-                self.clean = command.clean
+                self._clean = command.clean
                 if not self._over.done():
                     self._over.set_result(None)
 
@@ -167,7 +178,7 @@ class TurnDriver:
     async def _attempt(self, send: Send) -> None:
         number = send.attempt
         self._answers[number] = None
-        sent = self._loop.time()
+        sent = monotonic()
         try:
             answer = await self._sender(send)
         except TransportError as exc:
@@ -181,7 +192,7 @@ class TurnDriver:
             async for data in answer:
                 if first:
                     first = False
-                    self._ledger.upstream_first_byte(send.target, self._loop.time() - sent)
+                    self._ledger.upstream_first_byte(send.target, monotonic() - sent)
                 await self.tell(Received(number, data))
                 if number not in self._answers:
                     return
@@ -218,7 +229,7 @@ class TurnDriver:
     def _wake_at(self, until: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(until, self._wake)
+        self._timer = self._loop.call_later(max(until - monotonic(), 0.0) + _ROUNDING_S, self._wake)
 
     def _wake(self) -> None:
         self._timer = None

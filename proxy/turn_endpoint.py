@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 
 import msgspec
 from aiohttp import web
@@ -88,11 +89,10 @@ class _Serving:
         self._shared = shared
         self._request = request
         self._api = api
-        self._now = asyncio.get_running_loop().time
         self._rid = request_id(request.headers.get("X-Request-ID"))
         self._trace = trace(request.headers.get("traceparent"))
         self._ledger = shared.telemetry.turn(api, self._rid, self._trace.trace_id)
-        self._record = TurnRecord(api=api, started=self._now())
+        self._record = TurnRecord(api=api, started=monotonic())
         self._client = Client(request, id_headers(self._rid), shared.limits.write_stall_s, shared.closing)
         self._key: str | None = None
         self._plan: Plan | None = None
@@ -103,7 +103,7 @@ class _Serving:
         try:
             return await self._answer()
         except (asyncio.CancelledError, ConnectionError):
-            self._client.gone = True
+            self._client.gone = not self._client.finished
             raise
         finally:
             self._close_books()
@@ -139,7 +139,7 @@ class _Serving:
         return key
 
     async def _drive(self, raw: bytes) -> web.StreamResponse:
-        shared, begun = self._shared, self._now()
+        shared, begun = self._shared, monotonic()
         turn, plan = shared.intake.turn(self._api, raw, self._request.headers, self._rid)
         self._plan = plan
         self._ledger.measured.model = plan.label
@@ -151,9 +151,8 @@ class _Serving:
         driver = self.driver = TurnDriver(
             exchange, self._client, self._send, self._ledger, shared.routes.learn, shared.telemetry.unexpected
         )
-        driver.busy_s = self._now() - begun
-        await driver.run()
-        return await self._client.end(clean=driver.clean) or self._refuse(INTERNAL)
+        driver.busy_s = monotonic() - begun
+        return await driver.run() or self._refuse(INTERNAL)
 
     async def _send(self, send: Send) -> UpstreamAnswer:
         """U-K: the client's own key is meant for the first upstream of its route, and for no other it fails over to."""
@@ -170,7 +169,7 @@ class _Serving:
         record.verdict = record.verdict or Verdict.REJECTED
         record.error = record.error or failed.kind
         record.status = response.status
-        record.first_client_byte = record.first_client_byte or self._now()
+        record.first_client_byte = record.first_client_byte or monotonic()
         return response
 
     def _close_books(self) -> None:
@@ -178,7 +177,7 @@ class _Serving:
         if self._client.gone:
             record.client_gone = True
             record.verdict = record.verdict or Verdict.CLIENT_GONE
-        measured.ended = self._now()
+        measured.ended = monotonic()
         measured.out_bytes = self._client.sent
         if self.driver is not None:
             measured.overhead_s = self.driver.busy_s

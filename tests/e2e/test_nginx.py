@@ -37,7 +37,7 @@ async def through_nginx(tmp_path):
 
 @contextmanager
 def running(tmp_path, upstream_url):
-    with toolgraft(tmp_path, upstream_url) as service, nginx(tmp_path, [int(service.url.rpartition(":")[2])]) as url:
+    with toolgraft(tmp_path, upstream_url) as service, nginx(tmp_path, [int(service.direct.rpartition(":")[2])]) as url:
         yield url
 
 
