@@ -6,6 +6,7 @@ is copied into an error but names of fields.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -67,6 +68,7 @@ class Intake:
             body=body,
             headers=protocol_headers(headers),
             request_id=rid,
+            echo={"created": int(time.time())},
             upstream_model=plan.upstream_model(model) if isinstance(model, str) else "",
         )
         return turn, plan
