@@ -242,11 +242,9 @@ class Exchange:
         attempt.last_byte_at = now
         if opened.status != 200:
             return
-        content_type = attempt.headers.get("content-type", "")
-        if attempt.passing:
-            self._head(200, content_type or "application/json", stream=True)
-        else:
+        if not attempt.passing:
             note = self._bind(self._chain.requester.name, attempt.number)
+            content_type = attempt.headers.get("content-type", "")
             attempt.reader = self._chain.requester.read(attempt.turn, attempt.target, content_type, note)
 
     def _received(self, attempt: Attempt, data: bytes, now: float) -> None:
@@ -261,6 +259,7 @@ class Exchange:
             return
         if attempt.passing:
             self._usage_tail.feed(data)
+            self._passing_head(attempt)
             self._emit(data, now, content=True)
             return
         self._advance(attempt, attempt.read(data), now)
@@ -271,6 +270,7 @@ class Exchange:
         if attempt.status != 200:
             self._refused_by_upstream(attempt, now)
         elif attempt.passing:
+            self._passing_head(attempt)
             self.record.usage = self._usage_tail.usage(attempt.turn.api)
             self._conclude(Verdict.PASSED, clean=True, now=now)
         else:
@@ -280,7 +280,7 @@ class Exchange:
         failed = _NAMES_OF_LOSS.get(outcome, _CUT)
         self._bind(self._chain.requester.name, attempt.number)(Noted.UPSTREAM_FAILED, kind=failed.kind, outcome=outcome)
         if attempt.passing:
-            if self._released:
+            if self._head_sent:
                 self._conclude(Verdict.UPSTREAM_FAILED, clean=False, now=now)
             else:
                 self._attempt_failed(attempt, failed, now)
@@ -378,6 +378,11 @@ class Exchange:
         if content:
             self._last_content = now
         self._out.append(Emit(data))
+
+    def _passing_head(self, attempt: Attempt) -> None:
+        """Begin an answer that passes with its first byte and not before: until then every failure keeps its status (X08, E7)."""
+        if not self._head_sent:
+            self._head(200, attempt.headers.get("content-type") or "application/json", stream=True)
 
     def _head(self, status: int, content_type: str, *, stream: bool, extra: tuple[tuple[str, str], ...] = ()) -> None:
         self._head_sent = True
@@ -624,7 +629,11 @@ class Exchange:
             self._release(current, now)
             if current.end is not None:
                 self._judge_end(current, current.end, now)
-        if self._done or not self._turn.stream or self._encoder is None or current is None or current.passing:
+        if self._done or not self._turn.stream or self._encoder is None or current is None:
+            return
+        if current.passing:
+            if current.status == 200 and now >= self.record.started + self._settings.keep_alive_first_s:
+                self._passing_head(current)
             return
         if now >= self._keep_alive_at():
             data = self._encoder.keep_alive(now - self._last_content)
@@ -663,7 +672,7 @@ class Exchange:
         current = self._current
         if current is not None:
             due = min(due, self._hold_ends(current))
-            if self._turn.stream and not current.passing:
+            if self._turn.stream and (not current.passing or (current.status == 200 and not self._head_sent)):
                 due = min(due, self._keep_alive_at())
         if due < self._wait_until:
             self._wait_until = due
