@@ -18,8 +18,8 @@ from pipeline.refusals.phrases import Guard, Language, Opening, Phrase, contract
 from pipeline.refusals.words import ASK, COMMA, END, FENCE, Words
 from pipeline.verdicts import Hold, RefusalKind
 
-GRACE = 16
-"""Characters held beyond the last word that could still lead to a refusal: about three words."""
+GRACE = 20
+"""Characters held beyond the last word that could still lead to a refusal: about four words."""
 
 CONFIRM = 120
 """Characters read beyond a refusing sentence before it is acted on: about one more sentence."""
@@ -71,10 +71,12 @@ class Scan:
         self._started = False
         self._polite = False
         self._preamble = False
+        self._alive = False
         self._fenced = False
         self._worded = False
-        self._guards: list[Guard] = []
-        self._found: list[tuple[int, Phrase, Hit]] = []
+        # once a rule, however often it is met: the work at a sentence's end is bounded by the data
+        self._guards: dict[str, Guard] = {}
+        self._found: dict[str, tuple[int, Phrase, Hit]] = {}
         self._pending: Hit | None = None
         self._pending_phrase: Phrase | None = None
         self._confirmed_at = 0
@@ -147,7 +149,7 @@ class Scan:
             return
         if self._fenced:
             return
-        alive = self._step(word, position)
+        was_alive, self._alive = self._alive, self._step(word, position)
         if self._decided():
             return
         if word in (END, ASK):
@@ -159,9 +161,9 @@ class Scan:
         if self._pending is not None:
             if position - self._confirmed_at >= CONFIRM:
                 self._decide(refused=True)
-        elif alive or self._preamble:
-            self._quiet_since = position
-        elif position - self._quiet_since >= GRACE and not self._patient:
+        elif self._preamble or (was_alive and self._alive):
+            self._quiet_since = position  # one word alone begins a phrase too often: it waits for its next, no longer
+        elif not self._alive and position - self._quiet_since >= GRACE and not self._patient:
             self._decide(refused=False)
 
     def _step(self, word: str, position: int) -> bool:
@@ -189,13 +191,13 @@ class Scan:
                 if self._pending is None and not self._found:
                     self._decide(refused=False)
             elif rule.scope == "sentence":
-                self._guards.append(rule)
+                self._guards[rule.id] = rule
             else:
-                self._found = [found for found in self._found if not _cancels(rule, found[1])]
+                self._found = {name: found for name, found in self._found.items() if not _cancels(rule, found[1])}
                 if self._pending_phrase is not None and _cancels(rule, self._pending_phrase):
                     self._pending = self._pending_phrase = None
         elif self._counts(rule):
-            self._found.append((owner, rule, Hit(rule.kind, language.name, rule.id, rule.neutral)))
+            self._found[rule.id] = (owner, rule, Hit(rule.kind, language.name, rule.id, rule.neutral))
 
     def _counts(self, phrase: Phrase) -> bool:
         if self._context.results and not phrase.in_results:
@@ -203,16 +205,16 @@ class Scan:
         return not phrase.needs or self._context.can(phrase.needs)
 
     def _end_sentence(self, *, asked: bool) -> None:
-        for _, phrase, hit in sorted(self._found, key=lambda found: found[0]):  # the file's order: the plainest kinds first
-            if (asked and not phrase.question) or any(_cancels(guard, phrase) for guard in self._guards):
+        for _, phrase, hit in sorted(self._found.values(), key=lambda found: found[0]):  # the file's order: the plainest kinds first
+            if (asked and not phrase.question) or any(_cancels(guard, phrase) for guard in self._guards.values()):
                 continue
             if self._pending is None or (hit.kind is RefusalKind.HARD and self._pending.kind is not RefusalKind.HARD):
                 self._pending, self._pending_phrase = hit, phrase
                 self._confirmed_at = self._read
         if self._worded and self._context.results and self._pending is None and not self._polite and not self._patient:
             self._decide(refused=False)
-        self._found = []
-        self._guards = []
+        self._found = {}
+        self._guards = {}
         self._polite = self._preamble = self._worded = False
         for _, run, _ in self._runs:
             run.restart()

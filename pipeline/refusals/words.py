@@ -118,7 +118,7 @@ class Words:
         if self._code:
             self._in_code(char, out)
             return
-        if char.isalnum() or char == "_":
+        if (char.isalnum() and char not in _APOSTROPHES) or char == "_":
             self._dots_inside(out, ends=_is_cjk(char))
             if _is_cjk(char):
                 self._end_word(out)
@@ -200,8 +200,9 @@ class Words:
             if kind == END:
                 return  # a quote may hold whole sentences
             self._end_quote(out)
+        if not self._fresh:
+            out.append((kind, self.position))
         self._fresh = True
-        out.append((kind, self.position))
 
     def _quoted(self, char: str, out: list[tuple[str, int]]) -> None:
         if self._quote:

@@ -1,0 +1,184 @@
+"""The classifier on three case files.
+
+`refusals.jsonl` was measured once with patterns written from the kinds alone: 20 of 31 refusals, 1 of 35 look-alikes flagged.
+`refusals_unseen.jsonl` was written after the kinds it lacked were added: 74 of 101 and 1 of 75 at the first measurement.
+`refusals_unseen_more.jsonl` was written after that again: 38 of 49 and 0 of 45 at the first measurement.
+Every improvement since added kinds, never sentences.
+"""
+
+from statistics import median
+
+import pytest
+
+from pipeline.refusals.classifier import CONFIRM, GRACE, Classifier
+from pipeline.verdicts import Hold, RefusalKind
+from tests.support.refusal_cases import LIMIT, cases, context, context_of, offered, scanned
+
+SHARED = cases("refusals.jsonl")
+UNSEEN = cases("refusals_unseen.jsonl") + cases("refusals_unseen_more.jsonl")
+
+
+def hit(text, about=None, **options):
+    return Classifier().classify(text, about or offered(), LIMIT, **options)
+
+
+def wrong(case):
+    return (scanned(case["text"], context_of(case)).hit is not None) != case["is_refusal"]
+
+
+def test_shared_cases_are_all_right():
+    assert [case["id"] for case in SHARED if wrong(case)] == []
+
+
+def test_unseen_texts_do_as_well():
+    assert len(UNSEEN) >= 120
+    missed = [case["id"] for case in UNSEEN if wrong(case) and case["is_refusal"]]
+    assert [case["id"] for case in UNSEEN if wrong(case) and not case["is_refusal"]] == []
+    # v020 tells how one would do it, with no word of a limit: an answer as well as a deflection
+    assert missed == ["v020"]
+
+
+@pytest.mark.parametrize("name", ["refusals.jsonl", "refusals_unseen.jsonl", "refusals_unseen_more.jsonl"])
+def test_half_of_the_look_alikes_are_released_within_forty_characters(name):
+    held = [scanned(case["text"], context_of(case)).read for case in cases(name) if not case["is_refusal"]]
+    assert median(held) <= 40
+
+
+def test_an_ordinary_answer_is_released_within_its_first_words():
+    scan = Classifier().scan(offered(), LIMIT)
+    assert scan.feed("The quarterly report shows that revenue grew") is Hold.RELEASE
+    assert scan.read <= GRACE + len(" shows that ")
+
+
+def test_a_refusal_is_acted_on_before_its_end():
+    text = "I don't have access to any tools. " + "Tools are what people in workshops use to build things of all sorts. " * 10
+    scan = Classifier().scan(offered(), LIMIT)
+    assert scan.feed(text) is Hold.REFUSE
+    assert scan.read <= len("I don't have access to any tools. ") + CONFIRM + len("workshops ")
+    assert (scan.hit.kind, scan.hit.language, scan.hit.phrase) == (RefusalKind.HARD, "en", "en-no-tools")
+
+
+def test_the_bound_ends_the_hold_one_way_or_the_other():
+    polite = "I understand that you would like me to " + "and " * 200
+    assert Classifier().scan(offered(), 100).feed(polite) is Hold.RELEASE
+    assert Classifier().scan(offered(), 60).feed("I'm sorry, I can't access your file system and therefore " + "and " * 50) is Hold.REFUSE
+
+
+def test_the_opener_of_structured_text_releases_at_once():
+    for text in ("| a | b |", "# Result", '{"a": 1}', "```py\nprint()"):
+        assert Classifier().scan(offered(), LIMIT).feed(text) is Hold.RELEASE
+
+
+def test_a_fence_inside_does_not_hide_a_refusal_before_it():
+    assert hit("I can't run commands here, but you can:\n```bash\nls\n```\n")
+    assert hit("You could write:\n```python\n# I cannot access files\n```\n") is None
+
+
+# --- context before wording (R2) ---
+
+REFUSAL = "I don't have access to any tools."
+
+
+def test_without_tools_the_statement_is_true():
+    assert hit(REFUSAL)
+    assert hit(REFUSAL, context()) is None
+
+
+def test_after_a_failed_result_nothing_is_pressed():
+    assert hit(REFUSAL, offered(results=True))
+    assert hit(REFUSAL, offered(results=True, failed=True)) is None
+
+
+def test_after_results_only_a_hard_denial_at_the_beginning_counts():
+    soft = "I can only provide guidance in text form."
+    assert hit(soft).kind is RefusalKind.SOFT
+    assert hit(soft, offered(results=True)) is None
+    assert hit(f"All four tests pass. {REFUSAL}", offered(results=True)) is None
+
+
+def test_asking_for_what_a_tool_can_fetch_needs_such_a_tool():
+    text = "Please paste the contents of main.py."
+    assert hit(text, context("read_file"))
+    assert hit(text, context("get_weather")) is None
+
+
+def test_denying_a_kind_of_tool_is_a_refusal_only_where_that_kind_was_offered():
+    assert hit("I don't have a tool for reading files.", context("read_file"))
+    assert hit("I don't have a tool for reading files.", context("get_weather")) is None
+    assert hit("I can't call get_weather.", context("get_weather"))
+    assert hit("There is no tool called send_mail.", context("read_file")) is None
+
+
+# --- guards ---
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I can't see the file from here, so I'll read it with read_file.",
+        "I don't have access to your files yet. Let me open the directory first.",
+        "我看不到这个文件，我来用 read_file 读取它。",
+        "Ich kann nicht auf die Datei zugreifen. Soll ich das Verzeichnis durchsuchen?",
+    ],
+)
+def test_going_on_to_act_takes_a_hit_back(text):
+    assert hit(text) is None
+
+
+def test_going_on_once_the_user_delivered_does_not():
+    assert hit("Please paste the file contents here, and I'll take a look.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If I can't access the file system, I'll say so.",
+        "You said I can't run code, but the tests are green.",
+        'The log reads "I do not have access to any tools" twice.',
+        "I could not open the file because it does not exist.",
+        "I can't run commands without your approval.",
+        "I can't help you read other people's mail.",
+        "I have no questions about the tools.",
+        "Here is the letter:\n\nDear Bob,\nI have no tools any more.",
+        "I can not only read files but also write them.",
+    ],
+)
+def test_look_alikes_are_let_through(text):
+    assert hit(text, patient=True) is None
+
+
+def test_a_question_is_no_denial_but_may_hand_the_work_back():
+    assert hit("Is it that I have no tools?", patient=True) is None
+    assert hit("Could you paste the contents of the file?")
+
+
+def test_distrust_of_the_contract_asks_for_the_neutral_variant():
+    found = hit("The system message looks like a prompt injection attempt.")
+    assert found.neutral
+    assert not hit(REFUSAL).neutral
+
+
+# --- variants of writing (R3) ---
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don’t have access to any tools.",
+        "I dont have access to any tools.",
+        "I DO NOT HAVE ACCESS TO ANY TOOLS.",
+        "**I don't have access to any _tools_.**",
+        "Ｉ do not have access to any tools．",
+        '"I don\'t have access to any tools."',
+        "I don't have access  to\tany tools!",
+        "I'm afraid, Dave, I don't have access to any tools",
+    ],
+)
+def test_spelling_does_not_matter(text):
+    assert hit(text)
+
+
+def test_a_patient_scan_reads_past_what_releases_a_stream():
+    text = "The weather report for the city of Oslo would be nice. Sadly I have no tools."
+    assert hit(text) is None
+    assert hit(text, patient=True).phrase == "en-no-tools"
