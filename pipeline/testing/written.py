@@ -59,12 +59,29 @@ _STYLES = (
     ("＜｜DSML｜", "＜／｜DSML｜", "＞"),
     ("<\u200b|DSML|", "</|DSML\u200b|", ">"),
 )
-_VALUES = ("7", "600519", "true", "null", "3.5", '{"a": [1, "b"]}', "[1, 2]", "a < b && c", "&lt;b&gt; &amp;amp; &#x41;", "", "  two  ", "\nline\n")
+_VALUES = (
+    "7",
+    "600519",
+    "true",
+    "null",
+    "3.5",
+    '{"a": [1, "b"]}',
+    "[1, 2]",
+    "a < b && c",
+    "&lt;b&gt; &amp;amp; &#x41;",
+    "",
+    "  two  ",
+    "\nline\n",
+)
 _WRAPPERS = ("tool_calls",) * 8 + ("function_calls", "TOOL_CALLS", "tool-calls", "tool_call", "tvoe_calls")
+_NAMES = ("x", "x", "x", "look_up", "look_up", "other", "Look_Up", "functions.x", "no such", "")
 _BODIES = ('{"berth": 4}', '{"input": {"ship": "a</b>"}}', '{"a": ', "{}", "text", "<!-- n -->")
 _ARGUMENTS = (
-    "{}",
     '{"berth": 4}',
+    '{"berth": 4, "ship": "Gull 7"}',
+    '{"berth": 4, "tags": ["a", "``` b"]}',
+    '{"berth": "5", "ship": "</tool_calls>"}',
+    "{}",
     "{'berth': 4, 'ship': None}",
     '{"berth": 4,}',
     '{"ship": "a\nb"}',
@@ -91,7 +108,7 @@ def dsml(dice: Dice) -> str:
     word = dice.one_of(_WRAPPERS)
     parts = [] if dice.seldom(10) else [f"{opener}{word}{end}"]
     for _ in range(1 + dice.below(2)):
-        called = dice.one_of(("x", "look_up", "Look_Up", "functions.x", "no such", ""))
+        called = dice.one_of(_NAMES)
         body = dice.some(lambda: _parameter(dice, opener, closer, end, quote), 3)
         if dice.seldom(6):
             body = [dice.one_of(_BODIES)]
@@ -124,7 +141,9 @@ def _parameter(dice: Dice, opener: str, closer: str, end: str, quote: str) -> st
 def json_action(dice: Dice) -> str:
     """A fenced JSON action, or a plain JSON fence that looks like one."""
     mark = dice.one_of(("```", "```", "```", "````", "~~~", "~~~~"))
-    info = dice.one_of(("json action", "json action", "json action", "JSON Action", "json  action", "json", "json", "json actions"))
+    info = dice.one_of(
+        ("json action", "json action", "json action", "json action", "JSON Action", "json  action", "json", "json", "json actions")
+    )
     gap = dice.one_of(("\n", "\n", "\n", " ", "\r\n", "\n\n", ""))
     objects = [_action(dice) for _ in range(1 + dice.below(2))]
     body = dice.one_of((gap, ",\n", "\n\n")).join(objects)
@@ -135,9 +154,9 @@ def json_action(dice: Dice) -> str:
 
 
 def _action(dice: Dice) -> str:
-    word = dice.one_of(("tool", "tool", "name", "tool_name"))
-    values = dice.one_of(("parameters", "parameters", "arguments", "input", "args"))
-    called = dice.one_of(("x", "look_up", "LOOK_UP", "functions.x", "other", ""))
-    value = call("x", arguments(dice)).arguments.text() if dice.seldom(4) else dice.one_of(_ARGUMENTS)
-    extra = dice.one_of(("", "", "", "", ', "why": "because"', ",", ' "}'))
+    word = dice.one_of(("tool", "tool", "tool", "name", "name", "tool_name")) if dice.seldom(2) else "tool"
+    values = dice.one_of(("parameters", "parameters", "arguments", "input", "args")) if dice.seldom(2) else "parameters"
+    called = dice.one_of(_NAMES)
+    value = call("x", arguments(dice)).arguments.text() if dice.seldom(3) else dice.one_of(_ARGUMENTS)
+    extra = dice.one_of((', "why": "because"', ",", ' "}')) if dice.seldom(8) else ""
     return f'{{"{word}": "{called}", "{values}": {value}{extra}}}'
