@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from pipeline.verdicts import BlockOutcome, Noted
+from pipeline.verdicts import BlockOutcome, Noted, SkipReason
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -73,7 +73,9 @@ TABLE: dict[Noted, Row] = {
     Noted.RESULT_CUT: Row("warning", ("chars", "dialect")),
     Noted.REFUSAL_HIT: Row("info", ("kind", "lang", "phrase")),
     Noted.RETRY: Row("info", ("cause", "number", "neutral", "dialect")),
-    Noted.RETRY_SKIPPED: Row("warning", ("cause", "why"), (Count("retry_skips", ("why",)),)),
+    Noted.RETRY_SKIPPED: Row(
+        "warning", ("cause", "why"), (Count("retry_skips", ("why",)),), level_of="why", levels={SkipReason.NOT_REQUIRED: "debug"}
+    ),
     Noted.RETRY_ENDED: Row(
         "info",
         ("result", "cause"),
