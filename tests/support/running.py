@@ -24,7 +24,7 @@ from tests.conformance import wire
 from tests.support.tap import Exchange, Tap
 
 START_SECONDS = 30.0
-_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([^ ]+)", re.MULTILINE)
+_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)", re.MULTILINE)
 
 
 def free_port() -> int:
