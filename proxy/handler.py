@@ -123,7 +123,7 @@ class TurnDriver:
         Raises CancelledError when the client left, after all is closed.
         """
         try:
-            await self._give(self._exchange.start)
+            await self._start()
             await self._over
             return await self._client.end(clean=self._clean)
         except asyncio.CancelledError:
@@ -140,14 +140,17 @@ class TurnDriver:
 
     # --- handing in -----------------------------------------------------------------------------------------------------------
 
+    async def _start(self) -> None:
+        async with self._lock:
+            begun = monotonic()
+            await self._carry(self._exchange.start(begun))
+            self.busy_s += monotonic() - begun
+
     async def tell(self, happening: Happening) -> None:
         """Hand one happening in and carry out what the engine says to it."""
-        await self._give(lambda now: self._exchange.receive(happening, now))
-
-    async def _give(self, step: Callable[[float], list[Command]]) -> None:
         async with self._lock:
             begun, waited = monotonic(), self._client.waited_s
-            await self._carry(step(begun))
+            await self._carry(self._exchange.receive(happening, begun))
             if self._client.gone and not self._told_gone:
                 self._told_gone = True
                 await self._carry(self._exchange.receive(ClientGone(), monotonic()))
