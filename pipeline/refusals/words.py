@@ -25,6 +25,7 @@ _ENDS = _LINES | frozenset("!。")
 _QUOTES = {'"': '"', "“": "”", "”": "”", "„": "“”", "‟": "”", "«": "»", "»": "«", "「": "」", "『": "』", "《": "》"}
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "etc", "vs", "z.b", "d.h", "bzw", "p.ej", "p.ex", "т.е", "т.д", "т.п", "mr", "ms", "dr"})
 _KEPT_QUOTE = 3
+_WORD_CHARS = 64
 _SUFFIXES = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would"}
 
 
@@ -126,16 +127,17 @@ class Words:
             else:
                 if self._pending and _is_cjk(self._pending[0]):
                     self._end_word(out)
-                self._pending += char.lower()
+                self._grow(char.lower())
             self._started = True
             return
         if unicodedata.category(char)[0] == "M":
-            self._pending += char if self._pending else ""
+            if self._pending:
+                self._grow(char)
             return
         if char in _APOSTROPHES:
             self._dots_inside(out, ends=True)
             if self._pending and not _is_cjk(self._pending[0]):
-                self._pending += "'"
+                self._grow("'")
             return
         if char in ".…":
             if self._dots or not self._pending:
@@ -157,13 +159,17 @@ class Words:
         elif (char in _CLAUSE or (char == "-" and spaced)) and not self._fresh:
             self._add(COMMA, out)
 
+    def _grow(self, char: str) -> None:
+        if len(self._pending) <= _WORD_CHARS:  # beyond that it is opaque anyhow
+            self._pending += char
+
     def _in_code(self, char: str, out: list[tuple[str, int]]) -> None:
         if char in "\n\r":
             self._end_word(out)
             self._end_quote(out)
             self._end_sentence(END, out)
         elif char.isalnum() or char in "_.-":
-            self._pending += char.lower()
+            self._grow(char.lower())
             self._raw = True
         else:
             self._end_word(out)
@@ -186,7 +192,7 @@ class Words:
             return
         dots, self._dots = self._dots, ""
         if not ends and dots == ".":
-            self._pending += "."
+            self._grow(".")
         elif self._pending in _ABBREVIATIONS:
             self._end_word(out)
         else:
@@ -238,7 +244,7 @@ class Words:
         self._pending = ""
         self._fresh = self._spaced = False
         raw, self._raw = self._raw, False
-        if len(word) > 64:
+        if len(word) > _WORD_CHARS:
             self._add(OPAQUE, out)
         elif raw:
             self._add(word, out)
