@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from pipeline.refusals.context import Context
-from pipeline.refusals.notation import Run
+from pipeline.refusals.notation import Alive, Run
 from pipeline.refusals.phrases import Guard, Language, Opening, Phrase, contractions, languages
 from pipeline.refusals.words import ASK, COMMA, END, FENCE, Words
 from pipeline.verdicts import Hold, RefusalKind
@@ -71,7 +71,7 @@ class Scan:
         self._started = False
         self._polite = False
         self._preamble = False
-        self._alive = False
+        self._alive = Alive.NO
         self._fenced = False
         self._worded = False
         # once a rule, however often it is met: the work at a sentence's end is bounded by the data
@@ -161,20 +161,20 @@ class Scan:
         if self._pending is not None:
             if position - self._confirmed_at >= CONFIRM:
                 self._decide(refused=True)
-        elif self._preamble or (was_alive and self._alive):
+        elif self._preamble or (was_alive and self._alive is Alive.BEGUN):
             self._quiet_since = position  # one word alone begins a phrase too often: it waits for its next, no longer
         elif not self._alive and position - self._quiet_since >= GRACE and not self._patient:
             self._decide(refused=False)
 
-    def _step(self, word: str, position: int) -> bool:
-        """Lead a word through every language; returns whether a phrase may still come to its end."""
-        alive = False
+    def _step(self, word: str, position: int) -> Alive:
+        """Lead a word through every language; returns how far a phrase has come that may still come to its end."""
+        alive = Alive.NO
         for language, run, within in self._runs:
             found = run.step(word, self._context.is_tool, self._context.is_topic)
             if found:
                 for owner in run.owners(found):
                     self._met(language, owner, position)
-            alive = alive or run.alive(within)
+            alive = max(alive, run.alive(within))
         return alive
 
     def _met(self, language: Language, owner: int, position: int) -> None:

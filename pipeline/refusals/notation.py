@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
 from itertools import product
 
 from pipeline.refusals.words import ASK, COMMA, END
@@ -175,6 +176,14 @@ class Node:
     def serves(self, states: int) -> bool:
         """Whether one of these states may be taken further here or below."""
         return bool((self.take | self.deeper) & states)
+
+
+class Alive(IntEnum):
+    """Nothing was begun; some words that may become an element; an element and more."""
+
+    NO = 0
+    PERHAPS = 1
+    BEGUN = 2
 
 
 class Machine:
@@ -332,14 +341,14 @@ class Run:
         self._states = self._machine.first
         self._open = []
 
-    def alive(self, within: int) -> bool:
-        """Whether a pattern among the states `within` was begun and may still come to its end."""
+    def alive(self, within: int) -> Alive:
+        """How far a pattern among the states `within` has come that may still come to its end."""
         machine = self._machine
         if not self._open and self._states == machine.start:
-            return False
-        return bool(self._states & ~machine.clause & ~machine.accept & within) or any(
-            node.deeper & mask & within for node, mask in self._open
-        )
+            return Alive.NO
+        if self._states & ~machine.clause & ~machine.accept & within:
+            return Alive.BEGUN
+        return Alive.PERHAPS if any(node.deeper & mask & within for node, mask in self._open) else Alive.NO
 
     def owners(self, found: int) -> list[int]:
         """Who the accepting states belong to."""

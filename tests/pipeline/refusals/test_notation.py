@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.refusals.notation import Machine, Notation, NotationError, Run
+from pipeline.refusals.notation import Alive, Machine, Notation, NotationError, Run
 from pipeline.refusals.words import fold
 
 CLASSES = {"SELF": ["i", "we"], "LACK": ["do not {have|own}", "lack"], "THING": ["tools", "file system", "werkzeug*"], "LOOP": ["LOOP"]}
@@ -79,7 +79,21 @@ def test_alive_while_a_pattern_may_still_end():
     for word in ("so", "no", "very", "nice"):
         run.step(word, no, no)
         seen.append(run.alive(states))
-    assert seen == [False, True, True, False]
+    assert seen == [Alive.NO, Alive.BEGUN, Alive.BEGUN, Alive.NO]
+    run.restart()
+    run.step("one", no, no)
+    assert run.alive(states) is Alive.NO
+
+
+def test_the_first_words_of_an_element_may_become_one():
+    machine = Machine()
+    states = machine.add(Notation({}, lambda part: fold(part, {})).rows("{of course|sure} tools")[0], 0)
+    machine.finish()
+    run = Run(machine)
+    run.step("of", no, no)
+    assert run.alive(states) is Alive.PERHAPS
+    run.step("course", no, no)
+    assert run.alive(states) is Alive.BEGUN
 
 
 def test_a_restart_forgets_the_sentence():
