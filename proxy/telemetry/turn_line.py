@@ -58,13 +58,13 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
         "state": record.state,
         "history_repairs": record.history_repairs or None,
         "attempts": record.attempts,
-        "causes": record.causes,
-        "attempt_verdicts": record.attempt_verdicts,
+        "causes": record.causes or None,
+        "attempt_verdicts": record.attempt_verdicts or None,
         "retry_skipped": record.retry_skipped,
         "refusal": record.refusal,
         "refusal_kind": record.refusal_kind,
-        "blocks": record.blocks,
-        "repairs": record.repairs,
+        "blocks": record.blocks or None,
+        "repairs": record.repairs or None,
         "calls": record.calls,
         "native_calls": record.native_calls or None,
         "text_chars": record.text_chars,
@@ -87,7 +87,7 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
             "tokens_reasoning": usage.reasoning_tokens or None,
             "tokens_estimated": usage.estimated or None,
         }
-    return {name: value for name, value in fields.items() if value is not None and value not in ([], {})}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def turn_level(record: TurnRecord) -> str:
