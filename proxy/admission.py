@@ -26,6 +26,7 @@ class Admission:
         self._limits = limits
         self._on_reject = on_reject
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._closed = False
         self.running = 0
 
     @property
@@ -35,7 +36,12 @@ class Admission:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """A place for as long as the turn runs. Raises StageError: RATE_LIMIT when the queue is full, OVERLOADED when the wait was too long."""
+        """A place for as long as the turn runs.
+
+        Raises StageError: RATE_LIMIT when the queue is full, OVERLOADED when the wait was too long, SHUTTING_DOWN at the end of the process.
+        """
+        if self._closed:
+            raise self._refusal(Reject.DRAINING, ErrorKind.SHUTTING_DOWN, "it is shutting down")
         if self.saturated or self._waiting:
             await self._wait()
         else:
@@ -54,13 +60,21 @@ class Admission:
             async with asyncio.timeout(self._limits.queue_s):
                 await place
         except BaseException as exc:
-            if place.done() and not place.cancelled():
-                self._leave()  # the place came in the same moment: hand it on
-            else:
+            if place in self._waiting:
                 self._waiting.remove(place)
+            elif place.done() and not place.cancelled() and place.exception() is None:
+                self._leave()  # the place came in the same moment: hand it on
             if isinstance(exc, TimeoutError):
                 raise self._refusal(Reject.QUEUE_TIMEOUT, ErrorKind.OVERLOADED, "no place became free in time") from None
             raise
+
+    def close(self) -> None:
+        """Turn away those who wait, and everybody from now on."""
+        self._closed = True
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_exception(self._refusal(Reject.DRAINING, ErrorKind.SHUTTING_DOWN, "it is shutting down"))
 
     def _leave(self) -> None:
         """Hand the place to the longest waiting turn, or free it."""

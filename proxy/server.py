@@ -142,6 +142,7 @@ class Server:
                 await site.stop()
         if not await self._app.turns.settle(0 if at_once else drain.timeout_s):
             self.telemetry.log.warning("dismissing", running=self._admission.running)
+            self._admission.close()
             await self._app.turns.dismiss()
             await self._app.turns.settle(_FAREWELL_S)
         await self.close()

@@ -114,3 +114,20 @@ async def test_no_limit_means_no_waiting():
     assert not turns.admission.saturated
     for name in "abcdef":
         await turns.go(name)
+
+
+async def test_at_the_end_of_the_process_those_who_wait_are_turned_away():
+    turns = Turns(max_concurrency=1, max_queue=5)
+    for name in "abc":
+        await turns.begin(name)
+    turns.admission.close()
+    for name in "bc":
+        with pytest.raises(StageError) as caught:
+            await turns.tasks[name]
+        assert caught.value.failed.kind is ErrorKind.SHUTTING_DOWN
+    await turns.begin("d")
+    with pytest.raises(StageError):
+        await turns.tasks["d"]
+    assert turns.rejects == [Reject.DRAINING] * 3
+    await turns.go("a")
+    assert turns.admission.running == 0
