@@ -203,7 +203,8 @@ class TurnDriver:
         except TransportError as exc:
             await self.tell(Lost(number, exc.outcome))
         finally:
-            answer.abort()
+            if self._answers.pop(number, None) is not None:  # else it was aborted already
+                answer.abort()
 
     def _abort(self, number: int) -> None:
         answer = self._answers.pop(number, None)

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import subprocess
+import sys
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -122,3 +126,13 @@ def test_nginx_accepts_the_shipped_configuration(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "warn" not in done.stderr
+
+
+def test_gixy_finds_no_weakness(tmp_path):
+    gixy = shutil.which("gixy", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    if gixy is None:
+        pytest.skip("gixy-ng is not installed")
+    main, _ = configure(tmp_path, [8790])
+    done = subprocess.run([gixy, str(main)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "No issues found." in done.stdout

@@ -99,6 +99,15 @@ async def test_a_whole_answer_has_its_length():
             assert got.headers["x-request-id"] == got.headers["request-id"] == (await running.turn())["rid"]
 
 
+async def test_an_answer_that_the_engine_ends_early_is_closed_once():
+    answer = HandAnswer()
+    async with service(HandTransport([answer])) as running, Talk(running.port) as talk:
+        answer.give(b"t hello\nf\n")  # the finish is read, the upstream's connection stays open
+        await talk.until(b"0\r\n\r\n")
+        await running.turn()
+    assert answer.aborts == 1
+
+
 async def test_events_of_one_read_leave_in_one_write():
     answer = HandAnswer()
     answer.give(b"t a\nt b\nt c\n", b"f\n", None)

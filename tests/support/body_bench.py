@@ -54,6 +54,7 @@ class HandAnswer:
         self.status = status
         self.headers = dict(headers or {"content-type": "text/event-stream"})
         self.aborted = asyncio.Event()
+        self.aborts = 0
         self._pieces: asyncio.Queue[bytes | UpstreamOutcome | Exception | None] = asyncio.Queue()
 
     def give(self, *pieces: bytes | UpstreamOutcome | Exception | None) -> None:
@@ -70,6 +71,7 @@ class HandAnswer:
             yield piece
 
     def abort(self) -> None:
+        self.aborts += 1
         self.aborted.set()
 
 

@@ -15,6 +15,7 @@ from tests.support.running import free_port
 SHIPPED = Path(__file__).parents[2] / "deploy" / "nginx" / "toolgraft.conf"
 _MAIN = """
 daemon off;
+worker_rlimit_nofile 1024;
 master_process off;
 pid {folder}/nginx.pid;
 error_log {folder}/error.log warn;
