@@ -20,9 +20,9 @@ PATHS = {"openai_chat": "/v1/chat/completions", "anthropic_messages": "/v1/messa
 _MESSAGES = '[ {"content" :"Gr\\u00fc\\u00dfe \\ud83c\\udf31 \u2028 \\/","role":"user"}]'
 _ODD = '"zeta":1,  "big": 12345678901234567890123, "float":1.0, "tiny":1e-7,\r\n\t"nested":{"b":[ ],"a":null}, "unknown_field": "kept"'
 ANSWERS = {
-    "sse-crlf": "data: {\"x\": 1}\r\n\r\n: a comment\r\n\r\ndata:{\"no\":\"space\"}\r\n\r\nid: 7\r\ndata: [DONE]\r\n\r\n",
-    "sse-bom": "\ufeffdata: {\"u\":\"\u2028 \\u00e9 é 🌱\"}\n\ndata: [DONE]\n\n",
-    "sse-cut-event": "data: {\"choices\":[]}\n\ndata: {\"cho",
+    "sse-crlf": 'data: {"x": 1}\r\n\r\n: a comment\r\n\r\ndata:{"no":"space"}\r\n\r\nid: 7\r\ndata: [DONE]\r\n\r\n',
+    "sse-bom": '\ufeffdata: {"u":"\u2028 \\u00e9 é 🌱"}\n\ndata: [DONE]\n\n',
+    "sse-cut-event": 'data: {"choices":[]}\n\ndata: {"cho',
     "json": ' { "id" : "x",\n "choices":[ ], "usage":{"prompt_tokens": 3 , "completion_tokens":4}, "big":12345678901234567890123 }\n',
     "json-doubled-key": '{"a":1,"a":2}',
     "empty-object": "{}",
@@ -77,7 +77,7 @@ def test_bytes_are_the_same_in_both_directions(passing):
 
 def test_what_the_scripted_model_says_is_the_same_with_and_without_us(passing):
     api, running, upstream, scripts = passing
-    text = "```json action\n{\"tool\": \"rm\", \"parameters\": {}}\n``` and <|DSML|tool_calls> are only text here. " * 20
+    text = '```json action\n{"tool": "rm", "parameters": {}}\n``` and <|DSML|tool_calls> are only text here. ' * 20
     for stream in (True, False):
         body = body_of(api, stream=stream)
         straight = Running(f"http://127.0.0.1:{upstream.port}", "", "", running.process, running.log_file, running.tap)

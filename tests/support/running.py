@@ -92,8 +92,9 @@ def toolgraft(
     *,
     traits: str = "",
     silence: bool = False,
+    judged: bool = True,
 ) -> Iterator[Running]:
-    """Run `toolgraft serve` with one upstream named `model` (and these traits) and further TOML; judge what its clients saw."""
+    """Run `toolgraft serve` with one upstream named `model` (and these traits) and further TOML. What its clients saw is judged at the end unless `judged` says no."""
     port, admin = free_port(), free_port()
     config = folder / "toolgraft.toml"
     head = f"[listen]\nport = {port}\n\n[admin]\nport = {admin}\n\n[drain]\nlame_duck_s = 0\ntimeout_s = 1\n\n"
@@ -118,7 +119,7 @@ def toolgraft(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-    bad = running.violations(silence=silence)
+    bad = running.violations(silence=silence) if judged else []
     assert not bad, bad
 
 
