@@ -184,6 +184,5 @@ def learnt_block(text: str, name: str, arguments: dict[str, Any]) -> str:
 
 
 def _parameter(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return f'<|DSML|parameter name="{name}" string="true"><![CDATA[{value}]]></|DSML|parameter>'
-    return f'<|DSML|parameter name="{name}" string="false">{json.dumps(value)}</|DSML|parameter>'
+    said = f"<![CDATA[{value}]]>" if isinstance(value, str) else json.dumps(value)
+    return f'<|DSML|parameter name="{name}">{said}</|DSML|parameter>'
