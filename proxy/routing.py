@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from time import perf_counter
 
-from pipeline.chain import Chain, build
+from pipeline.chain import Chain, ChainError, build
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import Note, Receiver, Stage, StageError
 from pipeline.turn import Turn
@@ -58,7 +58,7 @@ class Routes:
         self.plans = tuple(
             Plan(
                 route,
-                timed(build(config.stages, route.settings), telemetry),
+                timed(build_chain(config, route), telemetry),
                 tuple(upstreams[name].traits for name in route.upstreams or upstreams),
             )
             for route in config.routes
@@ -74,6 +74,16 @@ class Routes:
     def learn(self, upstream: str, parameter: str) -> None:
         """Remember that an upstream refuses a request field."""
         self.refused[upstream] = self.refused.get(upstream, frozenset()) | {parameter}
+
+
+def build_chain(config: Config, route: Route) -> Chain:
+    """A route's stages, loaded and constructed. Raises ChainError, also for what a stage of a deployment's own raises."""
+    try:
+        return build(config.stages, route.settings)
+    except ChainError:
+        raise
+    except Exception as exc:
+        raise ChainError(f"routes: the stages of {route.model!r} cannot be built: {type(exc).__name__}: {exc}") from exc
 
 
 def label_of(route: Route) -> str:

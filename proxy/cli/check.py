@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from pipeline.chain import build
+from pipeline.chain import ChainError
 from proxy.cli.serve import read_config
+from proxy.routing import build_chain
 
 
 @click.command("check")
@@ -17,10 +18,10 @@ from proxy.cli.serve import read_config
 def command(file: Path | None, upstream: str | None) -> None:
     """Check a configuration and build its stages. Exit status 0 when it is good, 1 when it is not."""
     config = read_config(file, upstream, dict(os.environ))
-    for at, route in enumerate(config.routes):
+    for route in config.routes:
         try:
-            build(config.stages, route.settings)
-        except Exception as exc:  # noqa: BLE001 - a stage of a deployment's own may raise anything
-            click.echo(f"routes[{at}]: its stages cannot be built: {type(exc).__name__}: {exc}", err=True)
+            build_chain(config, route)
+        except ChainError as exc:
+            click.echo(str(exc), err=True)
             raise SystemExit(1) from None
     click.echo(f"good: {len(config.upstreams)} upstream(s), {len(config.routes)} route(s), stages {' > '.join(config.stages)}")
