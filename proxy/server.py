@@ -72,7 +72,6 @@ class Server:
         log = make_logger(sink, worker=binding.worker, build=release)
         self.telemetry = Telemetry(names_of(config), log, stages=config.log.stages, sample=config.log.sample, version=release)
         sink.on_drop = self.telemetry.metrics["log_lines_dropped"].inc
-        lead_libraries(log)
         upstreams = {name: upstream_config(name, one, environ) for name, one in config.upstreams.items()}
         routes = Routes(config, upstreams, self.telemetry)
         limits = config.limits
@@ -114,9 +113,6 @@ class Server:
             await web.TCPSite(self._admin_runner, admin.host, port).start()
         self._lag = asyncio.get_running_loop().create_task(watch_loop(self.telemetry.metrics))
         self._started = True
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
         addresses = Addresses(_address(self._public_runner), _address(self._admin_runner) if self._admin_runner is not None else None)
         self.telemetry.log.info(
             "listening", address=_text(addresses.public), admin=_text(addresses.admin), stages=list(self._config.stages)
@@ -182,7 +178,9 @@ def serve(
     sink = LogSink(limit=config.log.buffer_bytes)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(Server(config, environ, sink, binding), on_ready))
+            server = Server(config, environ, sink, binding)
+            lead_libraries(server.telemetry.log)
+            runner.run(_serve(server, on_ready))
     finally:
         sink.close()
 
@@ -201,6 +199,9 @@ async def _serve(server: Server, on_ready: Callable[[Addresses], None] | None) -
     except BaseException:
         await server.close()
         raise
+    gc.collect()
+    gc.freeze()  # what is there now stays; a full collection need not look at it
+    gc.set_threshold(*_GC_THRESHOLDS)
     if on_ready is not None:
         on_ready(addresses)
     await asked.wait()
@@ -213,6 +214,8 @@ async def _serve(server: Server, on_ready: Callable[[Addresses], None] | None) -
         with contextlib.suppress(asyncio.CancelledError):
             await draining
         await server.drain(at_once=True)
+    else:
+        draining.result()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -39,7 +39,8 @@ def command(
     if print_config:
         click.echo(to_toml(config), nl=False)
         return
-    from proxy.server import Addresses, serve  # noqa: PLC0415 - printing a configuration needs no server
+    from proxy.http_server import NoCParserError  # noqa: PLC0415 - printing a configuration needs no server
+    from proxy.server import Addresses, serve  # noqa: PLC0415
 
     def ready(addresses: Addresses) -> None:
         if sys.stderr.isatty():
@@ -47,7 +48,7 @@ def command(
 
     try:
         serve(config, environ, on_ready=ready)
-    except (OSError, ChainError) as exc:
+    except (OSError, ChainError, NoCParserError) as exc:
         raise click.ClickException(str(exc)) from None
 
 
