@@ -240,17 +240,11 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "copilot": ("@github/copilot",),
     "qwen": ("@qwen-code/qwen-code",),
     "continue": ("@continuedev/cli",),
-    "sdk_js": (
-        "openai",
-        "@anthropic-ai/sdk",
-        "ai",
-        "@ai-sdk/openai",
-        "@ai-sdk/openai-compatible",
-        "@ai-sdk/anthropic",
-        "zod",
-    ),
 }
 """npm packages by the folder they are installed in; an agent's name begins with its folder's."""
+
+PROJECTS: dict[str, Path] = {"sdk_js": Path(__file__).parents[1] / "sdk_js"}
+"""npm projects of ours, installed as they stand, with their scripts."""
 
 WHEELS: dict[str, tuple[str, ...]] = {
     "old": ("openai==1.68.2", "anthropic==0.49.0", "httpx<0.28"),

@@ -12,22 +12,33 @@ import time
 import venv
 from pathlib import Path
 
-from tests.e2e.agents.clients import PACKAGES, WHEELS, installed
+from tests.e2e.agents.clients import PACKAGES, PROJECTS, WHEELS, installed
 
 TIMEOUT_S = 600
 
 
 def npm(name: str) -> Path:
-    """The folder with the npm packages of this name, installed if they are not."""
+    """The folder with the npm packages, or the npm project, of this name, installed if they are not."""
     folder = installed() / "npm" / name
-    if not (folder / "node_modules").is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    packages: tuple[str, ...] = PACKAGES.get(name, ())
+    if name in PROJECTS:
+        new = (PROJECTS[name] / "package.json").read_bytes() != _read(folder / "package.json")
+        for script in PROJECTS[name].iterdir():
+            shutil.copy(script, folder)
+    else:
+        new = False
+    if new or not (folder / "node_modules").is_dir():
         program = shutil.which("npm")
         if program is None:
             raise FileNotFoundError("npm is not installed")
-        flags = ["--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run([program, "install", "--prefix", str(folder), *flags, *PACKAGES[name]], check=True, timeout=TIMEOUT_S)
+        flags = ["--no-audit", "--no-fund", "--loglevel=error", "--no-package-lock"]
+        subprocess.run([program, "install", "--prefix", str(folder), *flags, *packages], check=True, timeout=TIMEOUT_S)
     return folder
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 def python(name: str) -> Path:
@@ -41,9 +52,9 @@ def python(name: str) -> Path:
 
 
 def main(names: list[str]) -> None:
-    for name in names or [*PACKAGES, *WHEELS]:
+    for name in names or [*PACKAGES, *PROJECTS, *WHEELS]:
         begun = time.monotonic()
-        where = npm(name) if name in PACKAGES else python(name)
+        where = python(name) if name in WHEELS else npm(name)
         print(f"{name}: {time.monotonic() - begun:.0f} s, {where}")
 
 
