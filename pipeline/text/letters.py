@@ -46,7 +46,6 @@ _LOOK_ALIKES = {
 }
 
 _FOLD = {ord(other): letter for letter, others in _LOOK_ALIKES.items() for other in others}
-_FOLD |= {code: None for code in range(0x20) if chr(code) not in "\t\n\v\f\r\x1c\x1d\x1e\x1f"}
 _DROPPED = re.compile(f"[{INVISIBLE}]")
 
 
