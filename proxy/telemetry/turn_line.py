@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from pipeline.commands import TurnRecord
-from pipeline.verdicts import Verdict
+from pipeline.verdicts import ErrorKind, Verdict
 
 
 class Measured(msgspec.Struct):
@@ -91,8 +91,8 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
 
 
 def turn_level(record: TurnRecord) -> str:
-    """The level of the line."""
-    if record.verdict is None or record.status == 500:
+    """The level of the line: error for a fault of ours, warning for a turn that somebody may want to look at."""
+    if record.verdict is None or record.error is ErrorKind.INTERNAL:
         return "error"
     return "warning" if record.verdict in _WARNING else "info"
 

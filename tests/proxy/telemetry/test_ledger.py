@@ -199,6 +199,23 @@ def test_stage_events_are_as_many_as_asked_for(lines, stages, events):
     assert [line["event"] for line in lines] == events
 
 
+@pytest.mark.parametrize(
+    ("verdict", "error", "level"),
+    [
+        (Verdict.CALL, None, "info"),
+        (Verdict.REJECTED, ErrorKind.INVALID_REQUEST, "info"),
+        (Verdict.CLIENT_GONE, None, "info"),
+        (Verdict.REFUSED, None, "warning"),
+        (Verdict.UPSTREAM_FAILED, ErrorKind.UPSTREAM_ERROR, "warning"),
+        (Verdict.REJECTED, ErrorKind.INTERNAL, "error"),
+        (None, None, "error"),
+    ],
+)
+def test_the_level_of_a_turn_says_whose_business_it_is(lines, verdict, error, level):
+    turn_of(make(lines)).conclude(TurnRecord(api=Api.OPENAI_CHAT, verdict=verdict, error=error, status=500))
+    assert lines[-1]["level"] == level
+
+
 def test_sampling_leaves_out_quiet_turns_only_and_says_so(lines):
     telemetry = make(lines, sample=0.0)
     for verdict in Verdict:
