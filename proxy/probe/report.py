@@ -58,12 +58,12 @@ def _variant(score: Score) -> Mapping[str, Any]:
 def as_tables(probe: Probe, tasks: Sequence[Task]) -> list[RenderableType]:
     """For people: the variants, then the tasks as the recommended one did them."""
     variants = Table(title="Variants", title_justify="left")
-    for column in ("variant", "right", "rate", "median time", "tokens in", "tokens out", "what went wrong"):
+    for column in ("variant", "right", "rate", "seconds", "tokens", "what went wrong"):
         variants.add_column(column, justify="left" if column in ("variant", "what went wrong") else "right")
     for score in probe.scores:
         name = f"{score.variant.name}{' *' if score is probe.best else ''}"
         if not score.generations:
-            variants.add_row(name, "-", "-", "-", "-", "-", "not asked")
+            variants.add_row(name, "-", "-", "-", "-", "not asked")
             continue
         count = score.total
         about = "~" if any(one.estimated for one in score.generations) else ""
@@ -71,9 +71,9 @@ def as_tables(probe: Probe, tasks: Sequence[Task]) -> list[RenderableType]:
             name,
             f"{score.right}/{count}",
             f"{score.rate:.0%}",
-            f"{score.seconds:.1f} s",
-            f"{about}{sum(one.input_tokens for one in score.generations) // count}",
-            f"{about}{sum(one.output_tokens for one in score.generations) // count}",
+            f"{score.seconds:.2f}",
+            f"{about}{sum(one.input_tokens for one in score.generations) // count} in, "
+            f"{sum(one.output_tokens for one in score.generations) // count} out",
             escape(_faults(score)),
         )
     done = {one.task: one for one in probe.best.generations}
