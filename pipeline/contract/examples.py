@@ -42,14 +42,14 @@ def _awkwardness(tool: Tool) -> tuple[bool, bool, int]:
 def example_turns(tools: Sequence[Tool], count: int, reminder: str) -> list[Message]:
     """So many worked exchanges with the tools, best first: request, call, result, next step.
 
-    With two or more of them the first goes on to a second call after the result. It is not the last one: a weak model does what
+    With two or more of them, and two tools, the first goes on to a second call after the result. It is not the last one: a weak model does what
     it saw last, and would call for ever.
     """
     messages: list[Message] = []
     for number in range(min(count, MAX_EXAMPLE_TURNS) if tools else 0):
         steps = [example_call(tools[number % len(tools)], number + 1)]
-        if number == 0 and count > 1:
-            steps.append(example_call(tools[1 % len(tools)], number + 2))
+        if number == 0 and count > 1 and len(tools) > 1:
+            steps.append(example_call(tools[1], number + 2))
         by_name = {tool.name: tool for tool in tools}
         request = ", then ".join(_request(by_name[step.name], step) for step in steps)
         messages.append(_said(Role.USER, f"{request}\n\n{reminder}"))

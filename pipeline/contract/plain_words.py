@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.contract.results import Returned, body
+from pipeline.contract.results import Returned, body, heading
 from pipeline.turn import Call
 
 
@@ -18,4 +18,4 @@ def tell_calls(calls: Sequence[Call]) -> str:
 
 def tell_results(results: Sequence[Returned]) -> str:
     """What came back, a paragraph each."""
-    return "\n\n".join(f"The tool {one.name or one.result.name or 'used before'} returned: {body(one.result)}" for one in results)
+    return "\n\n".join(f"Tool result: {heading(one)}\n{body(one.result)}" for one in results)

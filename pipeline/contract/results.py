@@ -15,13 +15,11 @@ import msgspec
 from pipeline.history import records
 from pipeline.turn import Result
 
-FAILED = "The tool reported an error:"
-PARTIAL = "Partial result:"
-MISSING = "No result was recorded for this call. It may or may not have run."
+MISSING = "No result was recorded for this call; it may or may not have run."
 _TAG = "tool_result"
 _CLOSER = re.compile(r"[/／∕⁄⧸]\W{0,8}(?:dsml\W{0,8})?tool_result_?(\d{0,6})", re.IGNORECASE)
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f\"<>&`\u2028\u2029]")
-_MAX_ATTRIBUTE = 128
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f<>`~\u2028\u2029]")
+_MAX_WORD = 128
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -37,27 +35,40 @@ def render_results(results: Sequence[Returned], text: Callable[[str], str]) -> s
     """All results, one behind the other. `text` makes somebody else's text safe to show."""
     bodies = [text(body(one.result)) for one in results]
     tag = _free_tag(bodies)
-    return "\n".join(f"<{tag}{_attributes(one)}>\n{content}\n</{tag}>" for one, content in zip(results, bodies, strict=True))
+    return "\n".join(f"<{tag}>\n{heading(one)}\n{content}\n</{tag}>" for one, content in zip(results, bodies, strict=True))
+
+
+def heading(returned: Returned) -> str:
+    """Which call it is, and how it went: one wording each. In words, since models copy attributes of a tag into their own tags."""
+    result = returned.result
+    call = f"call {returned.position} of {returned.total}" if returned.total > 1 and returned.position else ""
+    which = ", ".join(filter(None, (call, _one_line(result.call_id))))
+    name = _one_line(returned.name or result.name or "") or "An earlier call"
+    return f"{name}{f' ({which})' if which else ''} {_manner(result)}:"
+
+
+def _manner(result: Result) -> str:
+    if result.is_missing:
+        return "has no result"
+    if result.is_error:
+        return "failed, with part of its output" if result.is_partial else "failed"
+    return "returned a partial result" if result.is_partial else "returned"
 
 
 def body(result: Result) -> str:
-    """The words of one result, stating what is special about it."""
+    """The words of one result."""
     if result.is_missing:
         return MISSING
     content = records.result_text(result)
     attached = len(records.media(result))
-    if attached:
-        note = "(1 attachment below)" if attached == 1 else f"({attached} attachments below)"
-        content = f"{content}\n{note}" if content else note
-    if result.is_error:
-        content = f"{FAILED}\n{content}"
-    return f"{PARTIAL}\n{content}" if result.is_partial else content
+    if not attached:
+        return content
+    note = "(1 attachment below)" if attached == 1 else f"({attached} attachments below)"
+    return f"{content}\n{note}" if content else note
 
 
-def _attributes(returned: Returned) -> str:
-    call = f"{returned.position} of {returned.total}" if returned.total > 1 and returned.position else ""
-    known = (("tool", returned.name or returned.result.name or ""), ("call", call), ("id", returned.result.call_id))
-    return "".join(f' {key}="{_UNSAFE.sub("_", value)[:_MAX_ATTRIBUTE]}"' for key, value in known if value)
+def _one_line(text: str) -> str:
+    return _UNSAFE.sub("_", text[:_MAX_WORD])
 
 
 def _free_tag(bodies: Sequence[str]) -> str:
