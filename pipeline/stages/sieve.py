@@ -586,7 +586,7 @@ class Sieve:
             self._tell_progress(parser)
         raw = "".join(self._raw)
         self._raw = []
-        end = step.end if 0 < step.end <= len(raw) else len(raw)
+        end = min(max(step.end, 1), len(raw))
         rest = raw[end:]
         raw = raw[:end]
         self._state = _In.TEXT
