@@ -18,21 +18,26 @@ _PLAIN = {
 }
 
 
-def fault_of(blocks: Sequence[BlockSeen]) -> tuple[str, str]:
-    """The fault of the first of these blocks, and that block as it was written (both may be empty)."""
+def fault_of(blocks: Sequence[BlockSeen], answer: str) -> tuple[str, str]:
+    """The fault of the first of these blocks, and what was written from the block's beginning on (both may be empty).
+
+    A block is reported as far as it was read, which is up to its fault; `answer`, the visible text it stands in, has the rest.
+    """
     if not blocks:
         return "", ""
     block = blocks[0]
+    at = answer.find(block.text) if block.text else -1
+    written = answer[at:] if at >= 0 else block.text
     fault = block.fault.strip().rstrip(".") or _PLAIN.get(block.outcome, "")
-    return f"{fault}{_where(block)}", block.text
+    return f"{fault}{_where(block, written)}", written
 
 
-def _where(block: BlockSeen) -> str:
+def _where(block: BlockSeen, written: str) -> str:
     at = block.fault_at - block.span[0]
-    if not block.fault_at or not 0 <= at <= len(block.text):
+    if not block.fault_at or not 0 <= at <= len(written):
         return ""
-    before = block.text[:at]
+    before = written[:at]
     line = before.count("\n") + 1
     column = at - (before.rfind("\n") + 1) + 1
-    near = block.text[at : at + _NEAR_CHARS].split("\n", 1)[0].strip()
-    return f" (line {line}, column {column} of the block{f', near {near}' if near else ', at its end'})"
+    near = written[at : at + _NEAR_CHARS].split("\n", 1)[0].strip()
+    return f" (line {line}, column {column} of the block{f', at {near}' if near else ', at the end of a line' if at < len(written) else ', at its end'})"

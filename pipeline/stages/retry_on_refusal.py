@@ -243,7 +243,7 @@ def _skip(verdict: Verdict, cause: Cause, why: SkipReason, note: Note) -> Accept
 def _fault(outcome: Outcome, cause: Cause) -> tuple[str, str]:
     """What was wrong and where, and what the model is shown of its own answer."""
     if cause is Cause.MALFORMED:
-        fault, text = fault_of([block for block in outcome.blocks if block.outcome in FAILED_BLOCKS])
+        fault, text = fault_of([block for block in outcome.blocks if block.outcome in FAILED_BLOCKS], outcome.text)
         return fault, text or outcome.text
     if cause is Cause.WRONG_TOOL:
         names = _names(outcome.calls) or [name for block in outcome.blocks for name in block.names]

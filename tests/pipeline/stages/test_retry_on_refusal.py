@@ -214,7 +214,7 @@ def test_a_demand_never_met_is_stated_whatever_came_instead(came):
 def test_a_malformed_block_is_quoted_with_its_fault_and_place():
     seen = block(fault="a value is missing", fault_at=BLOCK.index("}"))
     correction = judge(turn(), outcome(f"Well. {BLOCK}", blocks=[seen])).correction
-    assert correction.fault == "a value is missing (line 2, column 10 of the block, near })"
+    assert correction.fault == "a value is missing (line 2, column 10 of the block, at })"
     assert correction.discarded == BLOCK
     assert (correction.neutral, correction.dialect, correction.answer_allowed) == (False, None, False)
 
