@@ -39,6 +39,8 @@ def command(
     if print_config:
         click.echo(to_toml(config), nl=False)
         return
+    if config.workers > 1:
+        raise click.ClickException(f"workers = {config.workers}: this version serves with one process; run several behind nginx")
     from proxy.http_server import NoCParserError  # noqa: PLC0415 - printing a configuration needs no server
     from proxy.server import Addresses, serve  # noqa: PLC0415
 

@@ -92,3 +92,9 @@ def test_printing_shows_no_secret(run, config, monkeypatch):
     done = run("serve", "--config", config('[upstreams.a]\nurl = "http://x"\nkey_env = "MODEL_KEY"\n'), "--print-config")
     assert 'key_env = "MODEL_KEY"' in done.stdout
     assert "canary" not in done.output
+
+
+def test_more_workers_than_can_be_served_are_refused_and_not_passed_over(run, config):
+    done = run("serve", "--config", config(GOOD), "--workers", "4")
+    assert done.exit_code == 1
+    assert "workers = 4" in done.stderr
