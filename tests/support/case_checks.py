@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.dialects.registry import load
-from pipeline.stages.sieve import Sieve
-
 from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.registry import load
 from pipeline.events import CallDone
+from pipeline.stages.sieve import Sieve
 from pipeline.verdicts import FinishReason
 
 MISSING = object()
@@ -186,6 +185,8 @@ def _found(observed: Observed, at: str, path: str) -> Any:
         return values(observed.json, path)
     if at == "client.connection":
         return observed.cut
+    if at == "client.sse" and path.startswith("message_delta."):
+        return values(observed.sse["message_delta"][0], path.removeprefix("message_delta."))
     if at == "client.sse":
         return (
             {"max_silence_s": observed.keep_alives_before_content, "first_content_s": observed.sse["content"]}.get(path, MISSING)
@@ -311,7 +312,7 @@ OPS: dict[str, Callable[[Any, Any, Observed], bool]] = {
     "contiguous": lambda found, _, __: bool(found) and found == list(range(len(found))),
     "tool_indices": lambda found, value, _: found == value,
     "no_content": lambda found, _, __: found is False,
-    "no_duplicate_text": lambda found, _, observed: found == observed.case["upstream"]["texts"][0],
+    "no_duplicate_text": lambda found, _, observed: bool(found) and observed.case["upstream"]["texts"][0].startswith(found.rstrip()),
     "closed": lambda found, _, __: found is True,
     "closed_within_s": lambda found, _, __: found is True,
     "matches": lambda found, value, _: re.search(value, found) is not None,
