@@ -12,7 +12,7 @@ from pipeline.events import BlockSeen, CallBegun, CallDone, End, Event, Failed, 
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import Reader, Receiver, Watch
 from pipeline.turn import Turn
-from pipeline.verdicts import Cause, ErrorKind, Verdict
+from pipeline.verdicts import Cause, ErrorKind, Invariant, Verdict
 
 MAX_ERROR_BODY = 64 << 10
 
@@ -21,6 +21,10 @@ class Attempt:
     """State of one attempt: what it asked, what it read, what it holds."""
 
     __slots__ = (
+        "_begun",
+        "_events_after_end",
+        "_last",
+        "_leaked",
         "_on_stage_error",
         "_receivers",
         "begun",
@@ -91,6 +95,10 @@ class Attempt:
         self.verdict: Verdict | None = None
         self._receivers = list(receivers)
         self._on_stage_error = on_stage_error
+        self._begun: set[int] = set()
+        self._last: Event | None = None
+        self._leaked = False
+        self._events_after_end = False
 
     def read(self, data: bytes) -> list[Event]:
         """Events of one read of the body."""
@@ -137,16 +145,42 @@ class Attempt:
                 self.text_chars += len(event.text)  # type: ignore[union-attr]
             elif kind is CallDone:
                 self.calls.append(event)  # type: ignore[arg-type]
+                self._look_back(event, events[at - 1] if at else self._last)  # type: ignore[arg-type]
             elif kind is CallBegun:
                 self.begun += 1
+                self._begun.add(event.index)  # type: ignore[union-attr]
             elif kind is ReasoningDelta:
                 self.reasoned = True
             elif kind is BlockSeen:
                 self.blocks.append(event)  # type: ignore[arg-type]
             elif kind is Finish or kind is Failed:
                 self.end = event  # type: ignore[assignment]
+                self._events_after_end = len(events) > at + 1
                 return events[:at]
+        if events:
+            self._last = events[-1]
         return events
+
+    def _look_back(self, call: CallDone, before: Event | None) -> None:
+        """Was what lies just before a call, as text, a part of the call?"""
+        if type(before) is TextDelta and call.span[0] < before.span[1] <= call.span[1]:
+            self._leaked = True
+
+    def broken_promises(self) -> list[Invariant]:
+        """What the events that left the receivers broke of a stage's promises. Ours keep them; a deployment's own may not."""
+        found = []
+        done = [call.index for call in self.calls]
+        if len(set(done)) < len(done):
+            found.append(Invariant.DUPLICATE_ID)
+        if sorted(set(done)) != list(range(len(set(done)))):
+            found.append(Invariant.INDEX_GAP)
+        if isinstance(self.end, Finish) and not self._begun.issubset(done):
+            found.append(Invariant.DANGLING_CALL)
+        if self._leaked:
+            found.append(Invariant.LEAKED_FRAGMENT)
+        if self._events_after_end:
+            found.append(Invariant.EVENT_AFTER_END)
+        return found
 
     @property
     def gave_something(self) -> bool:

@@ -590,6 +590,8 @@ class Exchange:
             self.record.blocks[block.outcome.value] = self.record.blocks.get(block.outcome.value, 0) + 1
             for repair in block.repairs:
                 self.record.repairs[repair.value] = self.record.repairs.get(repair.value, 0) + 1
+        for invariant in attempt.broken_promises():
+            self._bind("engine", attempt.number)(Noted.INVARIANT_BROKEN, invariant=invariant)
         self._bind("engine", attempt.number)(
             Noted.ATTEMPT_ENDED, verdict=verdict, cause=attempt.cause, upstream=attempt.target.name, status=attempt.status
         )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.commands import Abort, ClientGone, Command, Done, Draining, Emit, Ended, Head, Learn, Lost, Opened, Received, Send, Tick, Wait
-from pipeline.verdicts import Cause, ErrorKind, Noted, UpstreamOutcome, Verdict
+from pipeline.verdicts import Cause, ErrorKind, Invariant, Noted, UpstreamOutcome, Verdict
 from tests.support.engine_fakes import Bench, BrokenReceiver
 
 
@@ -224,6 +224,23 @@ class _Broken:
         return BrokenReceiver()
 
 
+class _Doubling:
+    name = "doubling"
+    per_attempt = True
+
+    def prepare(self, turn, note):
+        return turn
+
+    def open(self, turn, note):
+        return self
+
+    def feed(self, event):
+        return [event, event]
+
+    def close(self, end):
+        return [end]
+
+
 class TestFailsOpen:
     def test_a_stage_that_raises_is_noted_and_left_out(self):
         bench = Bench(extra=[_Broken()])
@@ -234,6 +251,16 @@ class TestFailsOpen:
         assert seen(out) == b"hello\n[finish]\n"
         failed = [fields["stage"] for _, _, outcome, fields in bench.notes if outcome is Noted.STAGE_FAILED]
         assert failed == ["broken", "broken"]
+
+    def test_a_stage_that_gives_a_call_twice_is_found_out_and_the_turn_goes_on(self):
+        bench = Bench(extra=[_Doubling()])
+        e = bench.exchange
+        e.start(0.0)
+        e.receive(ok(1), 0.1)
+        assert of(e.receive(Received(1, b"c lookup\nf\n"), 0.2), Done) == [Done(clean=True)]
+        assert [fields for _, _, outcome, fields in bench.notes if outcome is Noted.INVARIANT_BROKEN] == [
+            {"invariant": Invariant.DUPLICATE_ID}
+        ]
 
     def test_a_reader_that_raises_is_a_failed_attempt(self):
         e = Bench().exchange
