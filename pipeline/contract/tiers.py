@@ -94,5 +94,5 @@ def shorten(text: str, limit: int) -> str:
     sentence = max(head.rfind(". "), head.rfind("。"))
     if sentence >= limit // 3:
         return head[: sentence + 1]
-    word = head.rfind(" ")
-    return f"{head[: word if word >= limit // 2 else limit - 3].rstrip(' ,;:')}..."
+    word = line.rfind(" ", 0, limit - 2)
+    return f"{line[: word if word >= limit // 2 else limit - 3].rstrip(' ,;:')}..."

@@ -49,7 +49,7 @@ NEUTRAL = Wording(
         "below is answered with the function's result."
     ),
     tools="Functions:",
-    together="Calls that do not depend on each other can go into one reply; one that needs a result comes after it.",
+    together="Independent calls can go into one reply; one that needs a result comes after it.",
     one_only="The application handles one call per reply.",
     turns=(
         "A reply ends after its calls, and the results arrive in the next message.",

@@ -1,22 +1,31 @@
-"""Does the conversation show by itself how an exchange goes (C6)?
+"""Do example turns stand in the conversation (C6)?
 
-In: messages. Out: yes or no. Example turns stand in until it does: a call, its result and the step after it. A 135M model that
-had examples only up to its first call repeated that call for ever after the result (0 of 4 answers); with them it answered 4 of 4.
-Keeping them one request longer also keeps the prefix that the upstream has cached.
+In: messages. Out: yes or no. They do while there is no call yet, and for the one request more that returns the first results. Without
+that one a 135M model repeated its call for ever (0 of 4 answers after a result); with it it answered (4 of 4). It also keeps the
+prefix that the upstream has cached.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.turn import Message, Result, Role
+from pipeline.turn import Call, Message, Result, Role
 
 
-def shows_an_exchange(messages: Sequence[Message]) -> bool:
-    """True once the assistant has taken a step after a result."""
-    returned = False
+def wants_examples(messages: Sequence[Message]) -> bool:
+    """True until the conversation has a call, and while the results of its first calls are being returned."""
+    called = at_results = False
     for message in messages:
-        if returned and message.role is Role.ASSISTANT:
-            return True
-        returned = returned or any(isinstance(part, Result) for part in message.parts)
-    return False
+        if message.role is Role.ASSISTANT:
+            if at_results:
+                return False
+            called = called or _holds(message, Call)
+        elif message.role is Role.USER:
+            at_results = _holds(message, Result)
+            if called and not at_results:
+                return False
+    return True
+
+
+def _holds(message: Message, kind: type) -> bool:
+    return any(isinstance(part, kind) for part in message.parts)

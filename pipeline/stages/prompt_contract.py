@@ -23,7 +23,7 @@ from pipeline.contract.projection import DialectVoice, PlainVoice, project
 from pipeline.contract.retrying import correcting
 from pipeline.contract.shown import Shown, json_fences
 from pipeline.contract.wording import answer_format, form_of, reminder
-from pipeline.contract.worked import shows_an_exchange
+from pipeline.contract.worked import wants_examples
 from pipeline.dialects import registry
 from pipeline.dialects.dialect import Dialect
 from pipeline.events import Failed
@@ -112,7 +112,7 @@ class PromptContract:
         voice = DialectVoice(dialect, shown, form)
         line = reminder(turn.tool_choice, form, tools)
         examples: Sequence[Message] = ()
-        if self._example_turns and not shows_an_exchange(turn.messages):
+        if self._example_turns and wants_examples(turn.messages):
             examples = project(example_turns(contract.to_show, self._example_turns, line), voice)
 
         messages = project(turn.messages, voice)

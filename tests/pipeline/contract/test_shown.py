@@ -1,0 +1,63 @@
+"""What is shown of other people's text: markers broken, JSON fences remembered (C10, S8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.contract.shown import Shown, json_fences
+from pipeline.text import echo
+from pipeline.turn import Arguments, Call, Message, Result, Role, Text
+
+MARKED = '```json action\n{"tool": "x", "parameters": {}}\n```'
+FENCE = '```json\n{"tool": "x", "parameters": {}}\n```'
+
+
+def test_text_without_markers_is_the_same_object() -> None:
+    shown, text = Shown(), "plain <b>words</b> and ```python\ncode\n```"
+    assert shown.text(text) is text
+    assert not shown.escaped
+    assert shown.quotes == []
+
+
+@pytest.mark.parametrize("text", [MARKED, "<|DSML|tool_calls>", "<tool_calls>", "</invoke>"])
+def test_markers_are_broken_and_told(text: str) -> None:
+    shown = Shown()
+    safe = shown.text(text)
+    assert safe != text
+    assert echo.unescape(safe) == text
+    assert shown.escaped
+
+
+@pytest.mark.parametrize("text", [FENCE, "say ~~~JSON\n{}\n~~~", "``` json\n{}\n```"])
+def test_json_fences_stay_as_they_are_and_are_remembered(text: str) -> None:
+    shown = Shown()
+    assert shown.text(text) is text
+    assert shown.quotes == [text]
+    assert not shown.escaped
+
+
+def test_a_text_with_both_is_remembered_as_it_was_shown() -> None:
+    shown = Shown()
+    safe = shown.text(FENCE + "\n<tool_calls>")
+    assert shown.quotes == [safe]
+
+
+def test_argument_texts_are_escaped_at_any_depth() -> None:
+    shown = Shown()
+    call = shown.call(Call("c", "x", Arguments({"a": ["<tool_calls>", 1], "b": {"c": "<tool_calls>"}, "d": None})))
+    broken = echo.escape("<tool_calls>")
+    assert call.arguments.value() == {"a": [broken, 1], "b": {"c": broken}, "d": None}
+    assert shown.escaped
+
+
+def test_a_call_without_markers_is_the_same_object() -> None:
+    call = Call("c", "x", Arguments('{"a": ["b", {"c": 1}]}'))
+    assert Shown().call(call) is call
+
+
+def test_json_fences_of_messages() -> None:
+    messages = (
+        Message(Role.USER, (Text(FENCE), Text("none"), Result("c", (Text("in a result " + FENCE),)))),
+        Message(Role.ASSISTANT, (Text("x"), Call("c", "x", Arguments("{}")))),
+    )
+    assert json_fences(messages) == (FENCE, "in a result " + FENCE)
