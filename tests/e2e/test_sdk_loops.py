@@ -7,16 +7,17 @@ by the SDK's own accumulator, and no content delta may hold a piece of a block, 
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import Any
 
 import anthropic
 import openai
 import pytest
-from pipeline.dialects.registry import load
 
+from pipeline.dialects.registry import load
 from pipeline.turn import Arguments, Call
-from tests.support.running import toolgraft
-from tests.support.scripted_upstream import Script, ScriptedUpstream, Seen
+from tests.support.running import Running, toolgraft
+from tests.support.scripted_upstream import Script, ScriptedUpstream, Seen, scripts_of
 
 SCHEMAS = {
     "list_files": {"type": "object", "properties": {"folder": {"type": "string"}}, "required": ["folder"]},
@@ -62,9 +63,8 @@ def chat_turn(client: openai.OpenAI, *, stream: bool, **request: Any) -> tuple[A
         return choice.message, choice.finish_reason, [choice.message.content or ""]
     deltas: list[str] = []
     with client.chat.completions.stream(**request) as events:
-        for event in events:
-            if event.type == "chunk" and event.chunk.choices and event.chunk.choices[0].delta.content:
-                deltas.append(event.chunk.choices[0].delta.content)
+        chunks = [event.chunk for event in events if event.type == "chunk" and event.chunk.choices]
+        deltas += [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
         choice = events.get_final_completion().choices[0]
     return choice.message, choice.finish_reason, deltas
 
@@ -126,13 +126,41 @@ def messages_loop(client: anthropic.Anthropic, *, stream: bool, tools_each_turn:
 @pytest.fixture
 def served(tmp_path):
     """Start an upstream and the proxy: (script, chunk, toml) -> running proxy, upstream."""
-    from contextlib import ExitStack
-
     with ExitStack() as stack:
 
         def start(script: Any, chunk: int = 0, toml: str = "") -> tuple[Any, ScriptedUpstream]:
             upstream = stack.enter_context(ScriptedUpstream(script, chunk=chunk).in_thread())
             return stack.enter_context(toolgraft(tmp_path, upstream.url, toml)), upstream
+
+        yield start
+
+
+class Since:
+    """A running proxy whose turns are counted from now on."""
+
+    def __init__(self, running: Running) -> None:
+        self.url = running.url
+        self._running = running
+        self._before = len(running.turns(0))
+
+    def turns(self, count: int) -> list[dict[str, Any]]:
+        return self._running.turns(self._before + count)[self._before :]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """The same, with one upstream and one proxy for each configuration, kept for the whole file."""
+    with ExitStack() as stack:
+        kept: dict[str, tuple[Running, ScriptedUpstream]] = {}
+
+        def start(script: Any, chunk: int, toml: str) -> tuple[Since, ScriptedUpstream]:
+            if toml not in kept:
+                upstream = stack.enter_context(ScriptedUpstream("unused").in_thread())
+                kept[toml] = stack.enter_context(toolgraft(tmp_path_factory.mktemp("shared"), upstream.url, toml)), upstream
+            running, upstream = kept[toml]
+            upstream.scripts, upstream.chunk = scripts_of(script), chunk
+            upstream.seen.clear()
+            return Since(running), upstream
 
         yield start
 
@@ -175,9 +203,9 @@ class TestSingleTurns:
             request = {"model": "m", "messages": [{"role": "user", "content": "Look into the folder"}], "tools": OPENAI_TOOLS, **request}
             return chat_turn(client, stream=stream, **request)
 
-    def test_two_parallel_calls(self, served, dialect, stream):
+    def test_two_parallel_calls(self, shared, dialect, stream):
         text = block(dialect, ("list_files", {"folder": "a"}), ("read_file", {"path": "b"}))
-        running, _ = served(text, 3, self.settings(dialect))
+        running, _ = shared(text, 3, self.settings(dialect))
         message, finish, deltas = self.ask(running, stream=stream)
         assert [(c.function.name, json.loads(c.function.arguments)) for c in message.tool_calls] == [
             ("list_files", {"folder": "a"}),
@@ -186,32 +214,32 @@ class TestSingleTurns:
         assert finish == "tool_calls"
         assert_clean(deltas)
 
-    def test_choice_none_shows_the_block_as_text(self, served, dialect, stream):
+    def test_choice_none_shows_the_block_as_text(self, shared, dialect, stream):
         text = block(dialect, ("list_files", {"folder": "a"}))
-        running, upstream = served(text, 3, self.settings(dialect))
+        running, upstream = shared(text, 3, self.settings(dialect))
         message, finish, _ = self.ask(running, stream=stream, tool_choice="none")
         assert not message.tool_calls
         assert finish == "stop"
         assert message.content.strip() == text.strip()
         assert "list_files" not in upstream.seen[0].text
 
-    def test_choice_required_asks_again(self, served, dialect, stream):
-        running, upstream = served(["It is a nice day.", block(dialect, ("list_files", {"folder": "a"}))], 3, self.settings(dialect))
+    def test_choice_required_asks_again(self, shared, dialect, stream):
+        running, upstream = shared(["It is a nice day.", block(dialect, ("list_files", {"folder": "a"}))], 3, self.settings(dialect))
         message, finish, deltas = self.ask(running, stream=stream, tool_choice="required")
         assert [c.function.name for c in message.tool_calls] == ["list_files"]
         assert finish == "tool_calls"
         assert "nice day" not in "".join(deltas)
         assert len(upstream.seen) == 2
 
-    def test_choice_named_does_not_take_another_tool(self, served, dialect, stream):
+    def test_choice_named_does_not_take_another_tool(self, shared, dialect, stream):
         scripts = [block(dialect, ("list_files", {"folder": "a"})), block(dialect, ("read_file", {"path": "b"}))]
-        running, _ = served(scripts, 3, self.settings(dialect))
+        running, _ = shared(scripts, 3, self.settings(dialect))
         message, _, _ = self.ask(running, stream=stream, tool_choice={"type": "function", "function": {"name": "read_file"}})
         assert [c.function.name for c in message.tool_calls] == ["read_file"]
 
-    def test_a_refusal_is_replaced(self, served, dialect, stream):
+    def test_a_refusal_is_replaced(self, shared, dialect, stream):
         refusal = "I'm sorry, but I don't have access to any tools, so I can't look into folders."
-        running, upstream = served([refusal, block(dialect, ("list_files", {"folder": "a"}))], 3, self.settings(dialect))
+        running, upstream = shared([refusal, block(dialect, ("list_files", {"folder": "a"}))], 3, self.settings(dialect))
         message, _, deltas = self.ask(running, stream=stream)
         assert [c.function.name for c in message.tool_calls] == ["list_files"]
         assert "sorry" not in "".join(deltas)
@@ -220,8 +248,8 @@ class TestSingleTurns:
         assert turn["attempts"] == 2
         assert turn["verdict"] == "call"
 
-    def test_broken_arguments_in_the_history_do_not_kill_the_session(self, served, dialect, stream):
-        running, upstream = served("All fine.", 3, self.settings(dialect))
+    def test_broken_arguments_in_the_history_do_not_kill_the_session(self, shared, dialect, stream):
+        running, upstream = shared("All fine.", 3, self.settings(dialect))
         broken = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a'}}
         history = [
             {"role": "user", "content": "read it"},
@@ -236,8 +264,8 @@ class TestSingleTurns:
         assert '{"path": "a' in shown
         assert "error: bad arguments" in shown
 
-    def test_plain_text_ends_the_turn_with_one_request(self, served, dialect, stream):
-        running, upstream = served("Nothing to look up here: 4.", 3, self.settings(dialect))
+    def test_plain_text_ends_the_turn_with_one_request(self, shared, dialect, stream):
+        running, upstream = shared("Nothing to look up here: 4.", 3, self.settings(dialect))
         message, finish, _ = self.ask(running, stream=stream)
         assert (message.content, finish) == ("Nothing to look up here: 4.", "stop")
         assert len(upstream.seen) == 1
