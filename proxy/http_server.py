@@ -5,6 +5,7 @@ The low-level server and not an Application: two dozen paths need no router, and
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from aiohttp import http_parser, web
@@ -27,7 +28,42 @@ def require_c_parser() -> None:
 
 
 class _Connection(web.RequestHandler):
-    """One client connection."""
+    """One client connection. Has a deadline for the head of a request, which aiohttp has not."""
+
+    __slots__ = ("_head_timer",)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The first head is due from now on."""
+        super().connection_made(transport)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._head_begins()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes that complete no request while none is being answered are the beginning of a head."""
+        super().data_received(data)
+        if self._waiter is None or self._waiter.done() or self._messages:
+            if self._head_timer is not None:
+                self._head_timer.cancel()
+                self._head_timer = None
+        elif self._head_timer is None:
+            self._head_begins()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the deadline."""
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        super().connection_lost(exc)
+
+    def _head_begins(self) -> None:
+        if isinstance(self._manager, HttpServer):
+            self._head_timer = self._loop.call_later(self._manager.header_s, self._head_is_late)
+
+    def _head_is_late(self) -> None:
+        """Nobody is told: what has not said what it wants cannot be answered in its protocol."""
+        self._head_timer = None
+        if not self._request_in_progress and not self._messages:
+            self.force_close()
 
     def handle_error(  # the signature is aiohttp's
         self,
@@ -50,10 +86,11 @@ class _Connection(web.RequestHandler):
 class HttpServer(web.Server):
     """A factory of connections that all call one handler. Cancels the handler when its client leaves."""
 
-    def __init__(self, handle: Handle, unexpected: Unexpected, *, keepalive_s: float) -> None:
-        """`unexpected` hears of faults; `keepalive_s` is also the deadline for request headers, aiohttp has no other."""
+    def __init__(self, handle: Handle, unexpected: Unexpected, *, keepalive_s: float, header_s: float = 15.0) -> None:
+        """`unexpected` hears of faults; `keepalive_s` is for connections between requests, `header_s` for those within a request's head."""
         super().__init__(handle, handler_cancellation=True)
         self.unexpected = unexpected
+        self.header_s = header_s
         self._keepalive_s = keepalive_s
 
     def __call__(self) -> web.RequestHandler:

@@ -120,7 +120,7 @@ class Server:
         return addresses
 
     async def _runner(self, handle: Handle, keepalive_s: float) -> web.ServerRunner:
-        server = HttpServer(handle, self.telemetry.unexpected, keepalive_s=keepalive_s)
+        server = HttpServer(handle, self.telemetry.unexpected, keepalive_s=keepalive_s, header_s=self._config.limits.header_s)
         runner = web.ServerRunner(server, shutdown_timeout=_CONNECTIONS_S)
         await runner.setup()
         return runner

@@ -23,6 +23,7 @@ def problems_of(config: Config, environ: Mapping[str, str]) -> list[str]:
         *_route_problems(config),
         *_stage_problems(config),
         *_access_problems(config, environ),
+        *_port_problems(config),
     ]
 
 
@@ -94,8 +95,28 @@ def _access_problems(config: Config, environ: Mapping[str, str]) -> Iterator[str
     path = config.listen.base_path
     if path and (not path.startswith("/") or path.endswith("/") or any(mark in path for mark in "?#% ")):
         yield f"listen.base_path = {path!r}: expected a path such as '/llm', without a slash at its end"
-    if config.admin.enabled and config.admin.port and (config.admin.port, config.admin.host) == (config.listen.port, config.listen.host):
-        yield f"admin.port = {config.admin.port}: is the public port; expected another one"
+
+
+def _port_problems(config: Config) -> Iterator[str]:
+    """Workers count ports up from the first."""
+    listen, admin = config.listen, config.admin
+    public = range(listen.port, listen.port + (config.workers if listen.per_worker_ports else 1)) if listen.port else range(0)
+    operators = range(admin.port, admin.port + config.workers) if admin.port and admin.enabled else range(0)
+    for key, ports in (("listen.port", public), ("admin.port", operators)):
+        if ports and ports[-1] > 65535:
+            yield f"{key} = {ports[0]}: {config.workers} workers need the ports up to {ports[-1]}; expected one that leaves room below 65536"
+    if listen.host == admin.host and set(public) & set(operators):
+        if config.workers == 1:
+            yield f"admin.port = {admin.port}: is the public port; expected another one"
+        else:
+            yield (
+                f"admin.port = {admin.port}: the admin ports {_span(operators)} of {config.workers} workers meet the public ports "
+                f"{_span(public)}; expected others"
+            )
+
+
+def _span(ports: range) -> str:
+    return f"{ports[0]} to {ports[-1]}" if len(ports) > 1 else str(ports[0])
 
 
 def is_loopback(host: str) -> bool:

@@ -32,7 +32,10 @@ class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: Annotated[str, _doc("Address to bind. Anything but loopback needs client keys, or `auth.allow_open = true`.")] = "127.0.0.1"
     port: Port = 8790
     base_path: Annotated[str, _doc("Path prefix for serving below a sub-path, such as `/llm`.")] = ""
-    keepalive_s: Annotated[float, _at_least(1, "Idle time of a client connection; also the deadline for request headers.")] = 75.0
+    per_worker_ports: Annotated[
+        bool, _doc("With several workers: worker N listens on `port` + N, for nginx in front. Else they share `port` (SO_REUSEPORT).")
+    ] = False
+    keepalive_s: Annotated[float, _at_least(1, "Idle time of a client connection between requests.")] = 75.0
     backlog: Annotated[int, _at_least(1, "Connections the kernel holds until they are accepted.")] = 1024
 
 
@@ -87,6 +90,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue_s: Annotated[float, _at_least(0, "Longest wait for a place; then 503 with Retry-After.")] = 10.0
     retry_after_s: Annotated[int, _at_least(1, "Retry-After of requests turned away.")] = 5
     max_body_bytes: Annotated[int, _at_least(1, "Request body, before and after decompression.")] = 32 << 20
+    header_s: Annotated[float, Meta(gt=0, description="Time for the head of a request to arrive; then the connection is closed.")] = 15.0
     body_s: Annotated[float, Meta(gt=0, description="Time for the request body to arrive.")] = 60.0
     max_depth: Annotated[int, Meta(ge=1, le=250, description="Nesting of the request's JSON.")] = 100
     max_messages: Annotated[int, _at_least(1, "Messages (or input items) in a request.")] = 100_000
@@ -126,7 +130,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     listen: Listen = Listen()
     admin: Admin = Admin()
-    workers: Annotated[int, Meta(ge=1, le=512, description="Worker processes.")] = 1
+    workers: Annotated[
+        int,
+        Meta(ge=1, le=512, description="Worker processes, with a supervisor from two on. Worker N has the admin port `admin.port` + N."),
+    ] = 1
     drain: Drain = Drain()
     stages: Annotated[tuple[str, ...], _doc("The chain: which stages, in which order.")] = DEFAULT_STAGES
     upstreams: dict[str, Upstream] = {}

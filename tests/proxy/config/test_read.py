@@ -75,6 +75,11 @@ def test_traits_stand_flat_in_the_upstreams_table():
         (UPSTREAM + "[auth]\nkeys_env = 'NOT_THERE'\n", ["auth.keys_env", "not set"]),
         (UPSTREAM + "[listen]\nbase_path = 'llm/'\n", ["listen.base_path", "'llm/'", "/llm"]),
         (UPSTREAM + "[admin]\nport = 8790\n", ["admin.port", "public port"]),
+        ("workers = 3\n" + UPSTREAM + "[admin]\nport = 8789\n", ["admin.port = 8789", "8789 to 8791 of 3 workers", "8790"]),
+        ("workers = 3\n" + UPSTREAM + "[listen]\nper_worker_ports = true\nport = 9788\n", ["9790 to 9792", "9788 to 9790"]),
+        ("workers = 3\n" + UPSTREAM + "[listen]\nper_worker_ports = true\nport = 65534\n", ["listen.port = 65534", "65536"]),
+        ("workers = 3\n" + UPSTREAM + "[admin]\nport = 65535\n", ["admin.port = 65535", "3 workers", "65536"]),
+        ("workers = 0\n" + UPSTREAM, ["workers = 0", "1 to 512"]),
         ("routes = 3\n" + UPSTREAM, ["routes", "[[routes]]"]),
         ("listen = 3\n" + UPSTREAM, ["listen", "a table"]),
         ("a = [", ["not TOML"]),
@@ -82,6 +87,20 @@ def test_traits_stand_flat_in_the_upstreams_table():
 )
 def test_a_fault_is_named_with_key_value_and_what_is_allowed(text, parts):
     assert any(all(part in problem for part in parts) for problem in problems(text)), problems(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[listen]\nper_worker_ports = true\n[admin]\nport = 8793\n",
+        "[admin]\nport = 8791\n",  # without ports of their own the workers share 8790
+        "[listen]\nper_worker_ports = true\n[admin]\nport = 8790\nhost = '::1'\n",
+        "[listen]\nper_worker_ports = true\n[admin]\nport = 8790\nenabled = false\n",
+        "[listen]\nper_worker_ports = true\nport = 0\n[admin]\nport = 0\n",
+    ],
+)
+def test_ports_of_workers_that_do_not_meet_are_taken(text):
+    assert problems("workers = 3\n" + UPSTREAM + text) == []
 
 
 def test_a_key_in_the_file_is_refused_without_repeating_it():
