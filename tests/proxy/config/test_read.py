@@ -100,7 +100,7 @@ def test_a_fault_is_named_with_key_value_and_what_is_allowed(text, parts):
     ],
 )
 def test_ports_of_workers_that_do_not_meet_are_taken(text):
-    assert problems("workers = 3\n" + UPSTREAM + text) == []
+    assert loads("workers = 3\n" + UPSTREAM + text, {}).workers == 3
 
 
 def test_a_key_in_the_file_is_refused_without_repeating_it():
