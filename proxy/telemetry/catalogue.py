@@ -108,7 +108,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _histogram(
         "overhead_seconds", "Time spent in this process: the whole turn minus waiting for upstream and client.", SHORT_SECONDS, "api"
     ),
-    _histogram("held_seconds", "How long text was withheld before it was released or became a call.", HELD_SECONDS, "dialect"),
+    _histogram("held_seconds", "How long text of a stream was withheld before it was released or became a call.", HELD_SECONDS, "dialect"),
     _counter("upstream_requests", "Requests to an upstream, by how they ended.", "upstream", "outcome"),
     _histogram("upstream_first_byte_seconds", "Time to the first byte of an upstream's answer.", SECONDS, "upstream"),
     _counter("disconnects", "Clients that left before their answer was complete.", "phase"),

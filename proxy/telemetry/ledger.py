@@ -165,10 +165,10 @@ class Ledger:
             metrics["first_byte_seconds"].observe(record.first_client_byte - record.started, api, stream, trace_id=trace)
         if record.first_content is not None:
             metrics["gen_ai_server_time_to_first_token_seconds"].observe(record.first_content - record.started, model)
-        if record.emulated:
+        if record.emulated and self._first_verdict is not None:
+            metrics["first_attempt_verdicts"].inc(model, self._first_verdict)
+        if record.emulated and record.stream:  # an answer in one body waits for its end by nature
             metrics["held_seconds"].observe(record.held_s, record.dialect or OTHER, trace_id=trace)
-            if self._first_verdict is not None:
-                metrics["first_attempt_verdicts"].inc(model, self._first_verdict)
         if record.calls:
             metrics["calls"].inc(model, "text", by=record.calls)
         if record.native_calls:

@@ -120,7 +120,7 @@ def test_a_whole_turn_with_a_retry(lines):
         ("tokens_total", ("model", "m*"), ("type", "input")): 7,
         ("tokens_total", ("model", "m*"), ("type", "output")): 3,
         ("request_seconds_sum", ("api", "openai_chat"), ("stream", "false")): 1.0,
-        ("held_seconds_sum", ("dialect", "json_action")): 0.25,
+        ("held_seconds_count", ("dialect", "json_action")): 0,
         ("events_total", ("event", "block")): 1,
         ("telemetry_errors_total",): 0,
         ("invariant_violations_total", ("invariant", "no_verdict")): 0,
@@ -145,6 +145,15 @@ def test_a_whole_turn_with_a_retry(lines):
         "outcome": "repaired",
         "repairs": ["trailing_comma", "smart_quotes"],
     }
+
+
+@pytest.mark.parametrize(("stream", "count"), [(True, 1), (False, 0)])
+def test_held_time_is_that_of_streams(lines, stream, count):
+    telemetry = make(lines)
+    record = TurnRecord(api=Api.OPENAI_CHAT, verdict=Verdict.CALL, status=200, emulated=True, dialect="dsml", stream=stream, held_s=0.25)
+    turn_of(telemetry).conclude(record)
+    assert value(telemetry, "held_seconds_count", dialect="dsml") == count
+    assert value(telemetry, "held_seconds_sum", dialect="dsml") == 0.25 * count
 
 
 def test_a_refusal_that_was_not_retried_counts_as_delivered(lines):
