@@ -2,8 +2,8 @@
 
 One factor at a time from the default: dialect, example turns, wording, tier. The default gets every task; of what is left, a share is kept
 for the best combination, and the rest goes to the variants by turns, the most important tasks first. A value wins its factor only where it
-beats the default on the tasks that both were asked; the combination of the winners is asked last. Recommended is what gained most over the
-default, on the tasks both were asked. No more than `budget` generations are made.
+beats the default on the tasks that both were asked; then the combination of the winners is asked. Recommended is what gained most over the
+default on the tasks both were asked; what is left of the budget goes into asking it the rest, as long as it stays the best. No more than `budget` generations are made.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from proxy.probe.tasks import Task
 
 Ask = Callable[[Task, Settings], Awaitable[Generation]]
 MAX_EXAMPLE_TURNS = 3
+_DOUBT = 2
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -112,10 +113,17 @@ class Probe:
                 if self.spent < self.budget - kept:
                     async for made in self._fill(score, (task,)):
                         yield made
-        winner = self._combined()
-        async for made in self._fill(winner, self._tasks):
+        common = [task for task in self._tasks if any(task.id in score.tasks for score in tried)]
+        async for made in self._fill(self._combined(), common):
             yield made
-        self.best = max(self.scores, key=self._gain)
+        while True:
+            self.best = max(self.scores, key=self._gain)
+            before = self.spent
+            missing = [task for task in self._tasks if task.id not in self.best.tasks]
+            async for made in self._fill(self.best, missing[:1]):
+                yield made
+            if self.spent == before:
+                return
 
     def variants(self) -> Sequence[Variant]:
         """Every value of every factor but the default's own."""
@@ -140,9 +148,9 @@ class Probe:
             yield score, made
 
     def _gain(self, score: Score) -> tuple[float, int]:
-        """How much more of the same tasks it did than the default, then how much was asked of it: the default wins a draw."""
+        """How much more of the same tasks it did than the default; few tasks count for less. The default wins a draw."""
         base = self.scores[0]
-        gain = (score.on(score.tasks) - base.on(score.tasks)) / score.total if score.total else 0.0
+        gain = (score.on(score.tasks) - base.on(score.tasks)) / (score.total + _DOUBT)
         return gain, score.total if gain > 0 or score is base else -1
 
     def _combined(self) -> Score:
