@@ -24,6 +24,7 @@ GRACE = 20
 CONFIRM = 120
 """Characters read beyond a refusing sentence before it is acted on: about one more sentence."""
 
+_STEP = 48
 _CLEAR_STARTS = frozenset("|{#")
 
 
@@ -105,12 +106,14 @@ class Scan:
             return self._answer
         room = self._limit - self._read
         start = self._read
-        for word, position in self._words.feed(text[:room]):
-            self._read = position
-            self._take(word, position)
-            if self._decided():
-                return self._answer
-        self._read = start + min(len(text), room)
+        end = min(len(text), room)
+        for at in range(0, end, _STEP):  # most answers are decided within the first of them
+            for word, position in self._words.feed(text[at : min(at + _STEP, end)]):
+                self._read = position
+                self._take(word, position)
+                if self._decided():
+                    return self._answer
+        self._read = start + end
         if self._read >= self._limit:
             self._end_sentence(asked=False)
             self._decide(refused=self._pending is not None)
