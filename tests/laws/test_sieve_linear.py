@@ -1,0 +1,81 @@
+"""CPU time grows with the input and no faster: sizes are compared with each other, so the machine does not matter (S14).
+
+Here eight times the size with a wide margin, cheap enough for every run: linear work gives about 1, quadratic work 8. A first look compares
+16 KB with 128 KB, once; what looks bad there is measured well, at 32 KB and 256 KB.
+`tests/bench/sieve.py --growth` measures 64 KB against 1 MB against the margin of 1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.dsml import Dsml
+from pipeline.dialects.json_action import JsonAction
+from pipeline.stages.sieve import Sieve
+from pipeline.testing import inputs, laws
+from pipeline.testing.growth import growth
+
+FIRST_LOOK = 16 << 10
+SMALL = 32 << 10
+TIMES = 8
+MOST = 2.5
+DIALECTS = (JsonAction(), Dsml())
+WRITTEN = {
+    "prose": inputs.prose,
+    "noisy prose": inputs.noisy_prose,
+    **{f"long {dialect.name}": lambda size, dialect=dialect: inputs.long_call(dialect, size) for dialect in DIALECTS},
+    **{f"open {dialect.name}": lambda size, dialect=dialect: inputs.long_call(dialect, size)[:size] for dialect in DIALECTS},
+    **{f"small {dialect.name}": lambda size, dialect=dialect: inputs.small_calls(dialect, size) for dialect in DIALECTS},
+}
+
+
+def consume(text: str, size: int) -> None:
+    laws.run(Sieve(DIALECTS, ParserOptions()), laws.pieces(text, size))
+
+
+def check(make: Callable[[int], str], size: int) -> None:
+    grown = growth(make, lambda text: consume(text, size), FIRST_LOOK, TIMES, rounds=1)
+    if grown > MOST:
+        grown = growth(make, lambda text: consume(text, size), SMALL, TIMES, rounds=3)
+    assert grown <= MOST, f"{grown:.2f} times the CPU per character at {TIMES} times the size"
+
+
+@pytest.mark.parametrize("size", [1, 20, 1 << 30], ids=["characters", "pieces", "whole"])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_models_write_costs_in_proportion(name, size):
+    check(WRITTEN[name], size)
+
+
+@pytest.mark.parametrize("size", [20, 1 << 30], ids=["pieces", "whole"])
+@pytest.mark.parametrize("name", inputs.HOSTILE)
+def test_what_is_made_to_hurt_costs_in_proportion(name, size):
+    check(inputs.HOSTILE[name], size)
+
+
+@pytest.mark.parametrize("name", inputs.HOSTILE)
+def test_what_is_made_to_hurt_keeps_the_laws(name):
+    text = inputs.HOSTILE[name](3000)
+    whole = laws.run(Sieve(DIALECTS, ParserOptions()), [text])
+    laws.check_run(text, whole)
+    for size in (1, 2, 3, 7, 20):
+        laws.check_same(text[:200], whole, laws.run(Sieve(DIALECTS, ParserOptions()), laws.pieces(text, size)), f"pieces of {size}")
+
+
+@pytest.mark.parametrize("unit", ["[", '{"a":', "<i>", "(", "[{", '["', "<item>"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ('```json action\n{"tool": "x", "parameters": {"a": ', "}}\n```"),
+        ('```json\n{"tool": "x", "parameters": {"a": ', "}}\n```"),
+        ('<tool_calls><invoke name="x"><parameter name="a">', "</parameter></invoke></tool_calls>"),
+        ('<tool_calls><invoke name="x">{"a": ', "}</invoke></tool_calls>"),
+    ],
+)
+def test_any_depth_is_read_or_refused_without_an_error(frame, unit):
+    closer = {"[": "]", '{"a":': "}", "<i>": "</i>", "(": ")", "[{": "}]", '["': '"]', "<item>": "</item>"}[unit]
+    for depth in (500, 50_000):
+        text = frame[0] + unit * depth + "1" + closer * depth + frame[1]
+        laws.check_run(text, laws.run(Sieve(DIALECTS, ParserOptions()), [text]))
