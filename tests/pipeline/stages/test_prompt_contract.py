@@ -186,8 +186,10 @@ def test_results_end_with_the_next_step_alone() -> None:
     out, _, _ = run(HI, CALLED, RETURNED)
     assert texts(out)[-1] == (
         "user",
-        "<tool_result>\nget_weather (c1) returned:\n7 C\n</tool_result>\n\n"
-        "Use this result: answer in plain text, or write the next call as a fenced `json action` block.",
+        (
+            "<tool_result>\nget_weather (c1) returned:\n7 C\n</tool_result>\n\n"
+            "Use this result: answer in plain text, or write the next call as a fenced `json action` block."
+        ),
     )
 
 
