@@ -115,7 +115,7 @@ def test_the_answer_does_not_depend_on_the_cut(text, cuts, limit, results, patie
     assert (whole[2] is not None) == (whole[1] is Hold.REFUSE)
 
 
-@pytest.mark.parametrize("name", ["refusals.jsonl", "refusals_unseen.jsonl", "refusals_unseen_more.jsonl"])
+@pytest.mark.parametrize("name", ["refusals.jsonl", "refusals_unseen.jsonl", "refusals_unseen_more.jsonl", "refusals_unseen_plain.jsonl"])
 def test_every_case_is_the_same_at_every_split_point(name):
     for case in cases(name):
         about = context_of(case)
