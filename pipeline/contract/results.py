@@ -73,5 +73,6 @@ def _one_line(text: str) -> str:
 
 def _free_tag(bodies: Sequence[str]) -> str:
     """`tool_result`, numbered higher than any that the bodies close."""
-    taken = [int(found[1] or 1) for content in bodies for found in _CLOSER.finditer(content)]
+    named = [content for content in bodies if _TAG in content.lower()]
+    taken = [int(found[1] or 1) for content in named for found in _CLOSER.finditer(content)]
     return f"{_TAG}_{max(taken) + 1}" if taken else _TAG

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from pipeline.contract.plain_texts import PlainTexts
 from pipeline.text import echo
 from pipeline.turn import Arguments, Call, Message, Part, Result, Text
 
@@ -32,18 +33,24 @@ def _texts(part: Part) -> Iterator[Text]:
 class Shown:
     """Prepares texts, and keeps book of them."""
 
-    def __init__(self) -> None:
-        """Start with nothing shown."""
+    def __init__(self, plain: PlainTexts | None = None) -> None:
+        """Start with nothing shown. `plain` remembers over requests which texts need no second look."""
         self.escaped = False
         self.quotes: list[str] = []
+        self._plain = plain if plain is not None else PlainTexts()
 
     def text(self, text: str) -> str:
         """The text as the model may see it; the same object when it holds nothing of ours."""
+        key = self._plain.key(text)
+        if key is not None and key in self._plain:
+            return text
         safe = echo.escape(text)
         if safe is not text:
             self.escaped = True
         if ("```" in safe or "~~~" in safe) and _JSON_FENCE.search(safe) is not None:
             self.quotes.append(safe)
+        elif safe is text and key is not None:
+            self._plain.add(key)
         return safe
 
     def call(self, call: Call) -> Call:

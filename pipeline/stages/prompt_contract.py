@@ -19,6 +19,7 @@ from pipeline.contract.cache import ContractCache
 from pipeline.contract.examples import example_turns
 from pipeline.contract.offer import ChoiceError, offered
 from pipeline.contract.placement import last_user, only_results, with_block, with_examples, with_reminder
+from pipeline.contract.plain_texts import PlainTexts
 from pipeline.contract.projection import DialectVoice, PlainVoice, project
 from pipeline.contract.retrying import correcting
 from pipeline.contract.shown import Shown, json_fences
@@ -49,6 +50,7 @@ class PromptContract:
         self._neutral = settings.neutral_contract
         self._example_turns = settings.example_turns
         self._cache = ContractCache(settings.contract_max_bytes)
+        self._plain = PlainTexts()
 
     def prepare(self, turn: Turn, note: Note) -> Turn:
         """Decide whether the turn is emulated, and write what the model reads."""
@@ -107,7 +109,7 @@ class PromptContract:
     def _emulated(self, turn: Turn, tools: tuple[Tool, ...], note: Note) -> Turn:
         dialect = self._dialects[self._taught(turn)]
         contract = self._contract(turn, tools, dialect)
-        shown = Shown()
+        shown = Shown(self._plain)
         form = form_of(dialect)
         voice = DialectVoice(dialect, shown, form)
         line = reminder(turn.tool_choice, form, tools)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.contract import plain_texts
+from pipeline.contract.plain_texts import PlainTexts
 from pipeline.contract.shown import Shown, json_fences
 from pipeline.text import echo
 from pipeline.turn import Arguments, Call, Message, Result, Role, Text
@@ -61,3 +63,31 @@ def test_json_fences_of_messages() -> None:
         Message(Role.ASSISTANT, (Text("x"), Call("c", "x", Arguments("{}")))),
     )
     assert json_fences(messages) == (FENCE, "in a result " + FENCE)
+
+
+class TestPlainTexts:
+    def test_a_long_text_is_looked_through_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plain, text = PlainTexts(), "words " * 200
+        assert Shown(plain).text(text) is text
+        monkeypatch.setattr(echo, "escape", lambda _: pytest.fail("looked through again"))
+        again = "".join(text)
+        assert Shown(plain).text(again) is again
+
+    @pytest.mark.parametrize("piece", ["<tool_calls>", FENCE])
+    def test_what_holds_something_of_ours_is_never_taken_as_plain(self, piece: str) -> None:
+        plain, text = PlainTexts(), "words " * 200 + piece
+        for _ in range(2):
+            shown = Shown(plain)
+            shown.text(text)
+            assert shown.escaped or shown.quotes
+
+    def test_it_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(plain_texts, "MAX_TEXTS", 3)
+        plain = PlainTexts()
+        keys = [plain.key(str(at) * 600) for at in range(5)]
+        for key in keys:
+            plain.add(key)
+        assert [key in plain for key in keys] == [False, False, True, True, True]
+
+    def test_short_texts_are_not_worth_it(self) -> None:
+        assert PlainTexts().key("short") is None
