@@ -1,0 +1,1 @@
+"""The sieve offline: lines in, lines out, and a view for people (`toolgraft parse`)."""
