@@ -37,7 +37,7 @@ def _joined(events: list[Event]) -> list[Event]:
         last = out[-1] if out else None
         if isinstance(event, TextDelta) and isinstance(last, TextDelta):
             out[-1] = TextDelta(last.text + event.text, (last.span[0], event.span[1]))
-        else:
+        elif not isinstance(event, BlockSeen):
             out.append(event)
     return out
 

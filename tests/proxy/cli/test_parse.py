@@ -96,7 +96,7 @@ def test_pretty_shows_where_a_block_stands_and_why_it_was_refused():
     broken = 'Look [bold]:\n```json action\n{"tool": "look_up", "parameters": {"city": }}\n```\n'
     shown = run({"id": "broken", "input": broken}, options=["--pretty"])
     assert "broken" in shown
-    assert "json_action, 2:1 to 3:42: malformed" in shown
+    assert "json_action, 2:1 to 3:43: malformed" in shown
     assert "a value is missing (3:43)" in shown
     assert "[bold]" in shown
     lines = shown.splitlines()
