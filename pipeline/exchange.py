@@ -319,7 +319,7 @@ class Exchange:
 
     def _hold(self, attempt: Attempt, events: list[Event], now: float) -> None:
         attempt.held += events
-        if attempt.held_since is None:
+        if attempt.held_since is None and attempt.text_chars:  # thinking aloud is no text that waits (R6)
             attempt.held_since = now
             self._deadlines_moved = True
         if attempt.watch is None or (not attempt.turn.stream and attempt.end is not None):
@@ -360,7 +360,7 @@ class Exchange:
         data = encoder.feed(events)
         if data:
             self._emit(data, now, content=True)
-        if getattr(encoder, "stopped", False) and self._current is not None and self._current.end is None:
+        if encoder.stopped and self._current is not None and self._current.end is None:
             self._current.end = Finish()
             self._abort(self._current)
 
@@ -520,6 +520,9 @@ class Exchange:
         except StageError as exc:  # a begun call that never became an object (E4)
             self._fail(exc.failed, Verdict.MALFORMED, now, attempt)
             return
+        if encoder.stopped:  # what stood behind the stop sequence never was (E10)
+            del attempt.calls[encoder.calls_written :]
+            verdict = _plain_verdict(attempt)
         if not self._head_sent:
             extra = (("x-toolgraft-outcome", verdict.value),) if verdict in _STATED_OUTCOMES else ()
             self._head(200, encoder.content_type, stream=attempt.turn.stream, extra=extra)
@@ -716,7 +719,7 @@ class Exchange:
         usage = finish.usage
         if usage is None:
             texts = (part.text for message in attempt.turn.messages for part in message.parts if isinstance(part, Text))
-            said = sum(estimate(piece) for piece in attempt.text) + sum(estimate(call.arguments) for call in attempt.calls)
+            said = estimate("".join(attempt.text)) + sum(estimate(call.arguments) for call in attempt.calls)
             usage = Usage(input_tokens=sum(map(estimate, texts)), output_tokens=max(said, 1), estimated=True)
         if self._settings.usage == "client" and attempt.turn.emulation is not None:
             extra = attempt.turn.emulation.contract_bytes // 4
