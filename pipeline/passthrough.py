@@ -17,9 +17,17 @@ _TAIL = 16 << 10
 _USAGE = re.compile(rb'"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})')
 
 
+_TOOL_FIELDS = frozenset({"tools", "functions", "tool_choice", "function_call"})
+
+
 def can_pass(turn: Turn, target: UpstreamTraits) -> bool:
-    """Whether this turn needs nothing from us: no tools, no tool history, and the protocol the upstream speaks."""
-    return bool(turn.raw) and turn.api is target.protocol and turn.emulation is None and not turn.tools and not turn.has_tool_history
+    """Whether this turn needs nothing from us: no tools, no tool history, and the protocol the upstream speaks.
+
+    A body with tool fields never passes, even where none of its tools was left: a plain chat API would refuse it.
+    """
+    if not turn.raw or turn.api is not target.protocol or turn.emulation is not None:
+        return False
+    return not turn.tools and not turn.has_tool_history and _TOOL_FIELDS.isdisjoint(turn.body)
 
 
 def passed_body(turn: Turn) -> bytes:

@@ -156,11 +156,19 @@ class Judge(Protocol):
 class Encoder(Protocol):
     """One turn's answer as the client reads it. Lives over all attempts; events of discarded attempts never reach it.
 
-    It keeps what it was fed even where that made no bytes yet. An attribute `stopped`, where there is one, turns true when nothing more
-    is wanted (a stop sequence, E10): abort the attempt and finish.
+    It keeps what it was fed even where that made no bytes yet. `stopped` turns true when nothing more is wanted (a stop sequence, E10):
+    abort the attempt and finish. `calls_written` counts the calls that went to the client.
     """
 
     content_type: str
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop sequence of the client's ended the answer."""
+
+    @property
+    def calls_written(self) -> int:
+        """Calls begun or written whole so far."""
 
     def feed(self, events: Sequence[Event]) -> bytes:
         """Whole wire events for these, to be sent in one write; empty while nothing is due (always, when not streaming)."""

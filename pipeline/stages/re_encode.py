@@ -108,12 +108,17 @@ class _Answer:
         self._markers = markers
         self._strict = strict
         self._violations = 0
+        self._begun: set[int] = set()
         self._note = note
         self.content_type = writer.content_type
 
     @property
     def stopped(self) -> bool:
         return self._stop is not None and self._stop.hit is not None
+
+    @property
+    def calls_written(self) -> int:
+        return len(self._begun)
 
     def feed(self, events: Sequence[Event]) -> bytes:
         for shaper in self._shapers:
@@ -143,10 +148,13 @@ class _Answer:
     def _write(self, events: Sequence[Event]) -> bytes:
         if self._strict:
             self._violations += sum(self._violates(event) for event in events if type(event) is CallDone)
-        if self._markers is not None:
-            for event in events:
-                if type(event) is TextDelta:
-                    self._markers.feed(event.text)
+        for event in events:
+            kind = type(event)
+            if kind is TextDelta:
+                if self._markers is not None:
+                    self._markers.feed(event.text)  # type: ignore[union-attr]
+            elif kind is CallDone or kind is CallBegun:
+                self._begun.add(event.index)  # type: ignore[union-attr]
         return self._writer.feed(events)
 
     def _violates(self, call: CallDone) -> bool:

@@ -74,7 +74,7 @@ class RetryOnRefusal:
         injected = turn.emulation is not None and turn.emulation.injected
         mandatory = injected and turn.tool_choice.mandatory
         last = _retries_used(turn) >= self._max_retries and not mandatory
-        failing = FAILED_BLOCKS | {BlockOutcome.UNKNOWN_TOOL} if self._retries_unknown else FAILED_BLOCKS
+        failing = FAILED_BLOCKS | {BlockOutcome.UNKNOWN_TOOL} if self._asks_for_another(turn) else FAILED_BLOCKS
         return AttemptWatch(
             self._classifier,
             _context(turn) if injected and not last else Context(()),
@@ -120,7 +120,7 @@ class RetryOnRefusal:
         if failed:
             return self._again(turn, outcome, Cause.MALFORMED, note)
         unknown = any(block.outcome is BlockOutcome.UNKNOWN_TOOL for block in outcome.blocks)
-        if unknown and (self._retries_unknown or turn.tool_choice.mandatory):
+        if unknown and (self._asks_for_another(turn) or turn.tool_choice.mandatory):
             return self._again(turn, outcome, Cause.WRONG_TOOL, note)
         if empty:
             return self._again(turn, outcome, Cause.EMPTY, note)
@@ -153,6 +153,10 @@ class RetryOnRefusal:
         if not self._retries_unknown or turn.emulation is None:
             return True
         return any(tool.name == name for tool in turn.emulation.tools)
+
+    def _asks_for_another(self, turn: Turn) -> bool:
+        """Whether a call that stayed text because of its name is worth asking for another one (C3, S9)."""
+        return self._retries_unknown or turn.tool_choice.allowed is not None
 
     def _may_announce(self, turn: Turn) -> bool:
         """Asking again for an announced step is opt-in, at most once, and never where a final answer is due."""

@@ -783,6 +783,7 @@ class SieveStage:
             max_tag_chars=settings.max_tag_chars,
             unknown_tools=settings.unknown_tools,
         )
+        _grammar(self._dialects, self._base.wide)  # patterns compile now, not in the first turn
 
     def prepare(self, turn: Turn, note: Note) -> Turn:  # noqa: ARG002 - the request is none of the sieve's business
         """Change nothing."""
@@ -793,7 +794,12 @@ class SieveStage:
         emulation = turn.emulation
         if emulation is None:
             return None
+        choice = turn.tool_choice
         options = msgspec.structs.replace(self._base, tools=emulation.tools, quotes=emulation.quotes)
+        if choice.allowed is not None or choice.name is not None:  # a hard filter: a call of anything else stays text (C3)
+            allowed = choice.allowed if choice.name is None else (choice.name,)
+            tools = tuple(tool for tool in emulation.tools if allowed is None or tool.name in allowed)
+            options = msgspec.structs.replace(options, tools=tools, unknown_tools="text")
         return _Receiver(Sieve(self._dialects, options, unescape=emulation.escaped), note)
 
 

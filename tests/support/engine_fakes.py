@@ -141,6 +141,7 @@ class FakeEncoder:
         self._stream = stream
         self._kept = b""
         self.stopped = False
+        self.calls_written = 0
 
     def feed(self, events: Sequence[Event]) -> bytes:
         data = b"".join(_line(event) for event in events)
