@@ -283,3 +283,27 @@ def test_messages_api_choices(served):
         )
     assert [(use.name, use.input) for use in message.content if use.type == "tool_use"] == [("read_file", {"path": "b"})]
     assert len(upstream.seen) == 2
+
+
+def test_a_tool_that_the_choice_forbids_is_never_called(shared):
+    running, upstream = shared(block("json_action", ("read_file", {"path": "b"})), 3, "")
+    allowed = {
+        "type": "allowed_tools",
+        "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "list_files"}}]},
+    }
+    with openai_client(running) as client:
+        request = {"model": "m", "messages": [{"role": "user", "content": "read b"}], "tools": OPENAI_TOOLS, "tool_choice": allowed}
+        message, finish, _ = chat_turn(client, stream=True, **request)
+    assert not message.tool_calls
+    assert finish == "stop"
+    assert len(upstream.seen) == 3
+
+
+def test_what_stands_behind_a_stop_sequence_never_was(shared):
+    running, _ = shared("hello STOP " + block("json_action", ("read_file", {"path": "b"})), 0, "")
+    with openai_client(running) as client:
+        request = {"model": "m", "messages": [{"role": "user", "content": "read b"}], "tools": OPENAI_TOOLS, "stop": ["STOP"]}
+        for stream in (True, False):
+            message, finish, _ = chat_turn(client, stream=stream, **request)
+            assert (message.content, message.tool_calls or None, finish) == ("hello ", None, "stop")
+    assert [turn["verdict"] for turn in running.turns(2)] == ["text", "text"]

@@ -60,3 +60,8 @@ def test_no_usage_is_none():
     tail = UsageTail()
     tail.feed(b'{"usage": null}')
     assert tail.usage(Api.OPENAI_CHAT) is None
+
+
+@pytest.mark.parametrize("field", [{"tools": []}, {"tools": [{"type": "web_search"}]}, {"tool_choice": "auto"}, {"functions": []}])
+def test_a_body_with_tool_fields_never_passes(field):
+    assert not can_pass(msgspec.structs.replace(PLAIN, body={**PLAIN.body, **field}), CHAT)
