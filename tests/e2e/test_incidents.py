@@ -4,20 +4,21 @@ Each has its own job, so that the shipped dashboard (its `job` variable), the sh
 must name the same fault, and nothing may be said against the healthy one. Rules run in a hurry (tests/support/prometheus.py); every query comes from
 dashboard.json as it is shipped.
 
-Whether this process and the services get their share of the machine is measured by a ticker here: where it lags, what is said about slowness says
-something about the machine, and only then is it left out of account.
+Whether the services get their share of the machine is told by a ticker here and by the load: on a busy machine what is said about slowness says
+something about the machine, and only then is it left out of account (but for the service that is slow on purpose).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -51,7 +52,7 @@ CLASSES = {
     Fault.UPSTREAM_FAULT: ("Upstream's fault", {"UpstreamDown"}),
     Fault.OWN_SLOWNESS: ("Our slowness", {"OverheadHigh", "LoopLag"}),
 }
-ABOUT_SPEED = {"OverheadHigh", "LoopLag", "HeldTooLong"}
+ABOUT_SPEED = {"OverheadHigh", "LoopLag", "HeldTooLong", "TargetMissing"}
 
 
 @dataclass
@@ -131,8 +132,9 @@ class World:
         self.machine_is_quiet = True
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
+@contextmanager
+def incidents(tmp_path_factory) -> Iterator[World]:
+    """Start everything, drive the traffic, ask the questions."""
     tool("prometheus")
     with ExitStack() as stack:
         upstream = stack.enter_context(ScriptedUpstream(_play()).in_thread())
@@ -143,10 +145,9 @@ def world(tmp_path_factory):
                 context, incident.running = one.result()
                 stack.push(context.__exit__)
         assert [one.exception() for one in started if one.exception() is not None] == []
-        watch = stack.enter_context(
-            prometheus(tmp_path_factory.mktemp("prometheus"), {incident.job: [incident.running.admin] for incident in INCIDENTS})
-        )
-        found = World(watch)
+        asyncio.run(_warm_up())
+        jobs = {incident.job: [incident.running.admin] for incident in INCIDENTS}
+        found = World(stack.enter_context(prometheus(tmp_path_factory.mktemp("prometheus"), jobs)))
         asyncio.run(_drive(found))
         yield found
 
@@ -175,6 +176,12 @@ def _play() -> Callable[[Seen], object]:
 # --- traffic ------------------------------------------------------------------------------------------------------------------
 
 
+async def _warm_up() -> None:
+    """The first turns of a process are slower; they come before the first scrape, and so before every rate."""
+    async with aiohttp.ClientSession() as session:
+        await asyncio.gather(*(_turn(session, incident) for incident in INCIDENTS for _ in range(6)))
+
+
 async def _drive(world: World) -> None:
     """Send turns until every alert that must fire does, and then ask everything while the traffic still runs."""
     stop = asyncio.Event()
@@ -191,7 +198,7 @@ async def _drive(world: World) -> None:
         await asyncio.to_thread(_ask, world)
         stop.set()
         await asyncio.gather(*clients, ticker)
-    world.machine_is_quiet = sorted(lags)[int(len(lags) * 0.99)] < LAG_OF_A_BUSY_MACHINE_S
+    world.machine_is_quiet = max(lags) < LAG_OF_A_BUSY_MACHINE_S and os.getloadavg()[0] < (os.cpu_count() or 1)
 
 
 async def _ticker(lags: list[float], stop: asyncio.Event) -> None:
@@ -205,11 +212,15 @@ async def _ticker(lags: list[float], stop: asyncio.Event) -> None:
 async def _client(session: aiohttp.ClientSession, incident: Incident, stop: asyncio.Event) -> None:
     """Turns in all three protocols, streamed and not, one after the other; every tenth without tools."""
     while not stop.is_set():
-        incident.turns += 1
-        path, body = _request(incident.job, incident.turns)
-        async with session.post(f"{incident.running.url}{path}", json=body) as answer:
-            await answer.read()
+        await _turn(session, incident)
         await asyncio.sleep(PAUSE_S)
+
+
+async def _turn(session: aiohttp.ClientSession, incident: Incident) -> None:
+    incident.turns += 1
+    path, body = _request(incident.job, incident.turns)
+    async with session.post(f"{incident.running.url}{path}", json=body) as answer:
+        await answer.read()
 
 
 def _request(model: str, at: int) -> tuple[str, dict[str, object]]:
@@ -255,58 +266,62 @@ def explained(incident: Incident) -> dict[str, int]:
     return {one["fault"]: one["turns"] for one in document["faults"] if one["turns"]}
 
 
-EACH = pytest.mark.parametrize("incident", INCIDENTS, ids=[incident.job.removeprefix("toolgraft-") for incident in INCIDENTS])
+# --- judgement ----------------------------------------------------------------------------------------------------------------
 
 
-@EACH
-def test_the_right_alerts_fire_and_no_other_classes_do(world, incident):
+def _alerts_are_right(world: World, incident: Incident) -> Iterator[str]:
     firing = world.firing.get(incident.job, set())
-    assert incident.alerts <= firing
     others = set().union(*(alerts for fault, (_, alerts) in CLASSES.items() if fault is not incident.fault))
     if incident.fault is None:
         others |= {"TurnsFailing", "RetryNotRecovering", "TargetMissing", "LogLinesDropped", "Saturated", "HeldTooLong"}
     if not world.machine_is_quiet:
         others -= ABOUT_SPEED
-    assert firing & others == set()
+    if missing := incident.alerts - firing:
+        yield f"do not fire: {sorted(missing)}"
+    if wrong := firing & others:
+        yield f"fire and should not: {sorted(wrong)}"
 
 
-@EACH
-def test_the_first_row_is_red_for_the_right_fault_alone(world, incident):
+def _first_row_is_right(world: World, incident: Incident) -> Iterator[str]:
     red = set(world.red[incident.job])
     if not world.machine_is_quiet and incident.fault is not Fault.OWN_SLOWNESS:
         red.discard(CLASSES[Fault.OWN_SLOWNESS][0])
-    assert red == ({CLASSES[incident.fault][0]} if incident.fault is not None else set())
+    if red != ({CLASSES[incident.fault][0]} if incident.fault is not None else set()):
+        yield f"red on the dashboard: {sorted(red)}"
 
 
-@EACH
-def test_explain_names_the_right_fault(world, incident):
-    found = explained(incident)
-    named = {fault: turns for fault, turns in found.items() if fault not in (Fault.HEALTHY, Fault.UNFINISHED)}
+def _explain_is_right(world: World, incident: Incident) -> Iterator[str]:
+    named = explained(incident)
+    healthy = named.pop(Fault.HEALTHY, 0)
     if incident.fault is not Fault.OWN_SLOWNESS:
-        named.pop(Fault.OWN_SLOWNESS, None)  # the first turn of a process, and whatever else the machine did
+        healthy += named.pop(Fault.OWN_SLOWNESS, 0)  # the first turn of a process, and whatever else the machine did
     if incident.fault is None:
-        recovered = named.pop(Fault.PROMPT_TOO_WEAK, 0)
-        assert recovered <= incident.turns // 10
-        assert named == {}
-    else:
-        assert set(named) == {incident.fault}
-        assert named[incident.fault] >= incident.turns // 8
+        healthy += named.pop(Fault.PROMPT_TOO_WEAK, 0)  # the refusals that were recovered
+        if named or healthy != incident.turns:
+            yield f"explain: {named}, {healthy} of {incident.turns} turns healthy"
+    elif set(named) != {incident.fault} or named[incident.fault] < incident.turns // 8:
+        yield f"explain: {named} of {incident.turns} turns"
 
 
-def test_every_query_of_the_dashboard_returns_data(world):
-    assert [name for name, has_data in world.data.items() if not has_data] == []
-
-
-def test_what_alerts_say_is_filled_in(world):
-    assert world.annotations
-    assert [one for one in world.annotations if "<error" in json.dumps(one) or "<no value>" in json.dumps(one)] == []
-
-
-@EACH
-def test_started_turns_are_all_concluded(world, incident):
-    """Conservation, now that nothing is in flight; from the service's own page, since a scrape is up to a second old."""
+def _turns_are_conserved(_world: World, incident: Incident) -> Iterator[str]:
+    """Now that nothing is in flight; from the service's own page, since a scrape is up to a second old."""
+    assert incident.running is not None
     total = incident.running.total
-    assert total("toolgraft_turns_started_total") == total("toolgraft_turns_total") == incident.turns
-    assert total("toolgraft_requests_in_flight") == 0
-    assert total("toolgraft_attempts_total") == total("toolgraft_attempt_verdicts_total")
-    assert len(incident.running.turns(incident.turns)) == incident.turns
+    sums = {name: total(f"toolgraft_{name}") for name in ("turns_started_total", "turns_total", "requests_in_flight")}
+    attempts = total("toolgraft_attempts_total"), total("toolgraft_attempt_verdicts_total")
+    if list(sums.values()) != [incident.turns, incident.turns, 0] or attempts[0] != attempts[1]:
+        yield f"of {incident.turns} turns: {sums}, attempts and verdicts {attempts}"
+    if (lines := len(incident.running.turns(incident.turns))) != incident.turns:
+        yield f"{lines} canonical lines for {incident.turns} turns"
+
+
+@pytest.mark.timeout(240)
+def test_dashboard_alerts_and_explain_name_the_same_fault(tmp_path_factory):
+    """One test, so that all of it runs once however tests are spread over processes."""
+    with incidents(tmp_path_factory) as world:
+        checks = (_alerts_are_right, _first_row_is_right, _explain_is_right, _turns_are_conserved)
+        problems = [f"{incident.job}: {problem}" for incident in INCIDENTS for check in checks for problem in check(world, incident)]
+        problems += [f"no data: {name}" for name, has_data in world.data.items() if not has_data]
+        assert world.annotations
+        problems += [f"not filled in: {one}" for one in world.annotations if "<error" in json.dumps(one) or "<no value>" in json.dumps(one)]
+        assert problems == []

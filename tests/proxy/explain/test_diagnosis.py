@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.commands import TurnRecord
@@ -201,6 +201,7 @@ EVENTS = st.sampled_from([*Noted, "unexpected", "nonsense"])
 VALUES = JSON | st.sampled_from([*Verdict, *SkipReason])
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), VALUES),
     st.lists(st.tuples(EVENTS, st.dictionaries(st.sampled_from(FIELDS), VALUES)), max_size=4),
