@@ -20,7 +20,13 @@ from pipeline.verdicts import Hold, RefusalKind
 from tests.support.refusal_cases import LIMIT, cases, context, context_of, offered, scanned
 
 SHARED = cases("refusals.jsonl")
-FILES = ("refusals_unseen.jsonl", "refusals_unseen_more.jsonl", "refusals_unseen_last.jsonl", "refusals_unseen_plain.jsonl")
+FILES = (
+    "refusals_unseen.jsonl",
+    "refusals_unseen_more.jsonl",
+    "refusals_unseen_last.jsonl",
+    "refusals_unseen_plain.jsonl",
+    "refusals_reach_tools.jsonl",
+)
 UNSEEN = [case for name in FILES for case in cases(name)]
 
 
