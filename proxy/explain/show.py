@@ -134,7 +134,7 @@ def _fault(diagnosis: Diagnosis) -> Text:
 
 
 def _fields(fields: Mapping[str, Any]) -> str:
-    return "  ".join(f"{_clean(name)}={_clean(_value(value))}" for name, value in fields.items())
+    return "  ".join(f"{_clean(name)}={_clean(_value(value))}" for name, value in fields.items() if value not in ([], {}))
 
 
 def _value(value: Any) -> str:

@@ -45,6 +45,7 @@ SENTENCES: Mapping[str, str] = {
 
 _PASSED_OVER = frozenset({"ts", "level", "event", "rid", "trace_id", "worker", "build", "attempt"})
 _START = ("api", "stream", "model", "tools_offered", "tool_choice", "state", "emulation_reason", "dialect", "tier", "contract_bytes")
+_FIRSTS = {"ttfb_ms": "first byte to the client", "first_content_ms": "first content to the client"}
 _END = ("verdict", "status", "error_kind", "finish", "attempts", "calls", "native_calls", "text_chars", "tokens_in", "tokens_out")
 
 
@@ -66,10 +67,12 @@ def timeline(log: TurnLog) -> list[Moment]:
     start = _number(turn.get("ts")) - total / 1000 if log.turn else min(stamps, default=0.0)
     moments = [Moment(0.0, "request arrives", _picked(turn, _START))]
     moments += [_event(line, round((_number(line.get("ts")) - start) * 1000, 3)) for line in log.events]
-    for name, what in (("ttfb_ms", "first byte to the client"), ("first_content_ms", "first content to the client")):
-        if name in turn:
-            moments.append(Moment(_number(turn[name]), what))
     moments.sort(key=lambda moment: moment.at_ms)
+    firsts = [Moment(_number(turn[name]), what) for name, what in _FIRSTS.items() if name in turn]
+    if turn.get("stream") is True:
+        moments = sorted([*moments, *firsts], key=lambda moment: moment.at_ms)
+    else:  # one body goes out when all is said; its stamp is that of the read that brought the end
+        moments += firsts
     if log.turn:
         moments.append(Moment(max(total, moments[-1].at_ms), "end", _picked(turn, _END), str(turn.get("level", "info"))))
     return moments

@@ -210,3 +210,8 @@ def test_every_event_of_a_stage_has_words():
 def test_a_turn_without_an_end_is_timed_from_its_first_line():
     moments = timeline(TurnLog("r", None, [line("block", at=2.0), line("retry", at=2.5)]))
     assert [moment.at_ms for moment in moments] == [0.0, 0.0, 500.0]
+
+
+def test_one_body_goes_out_behind_what_was_said_before_it():
+    log = TurnLog("r", turn(stream=False, ttfb_ms=400.0), [line("block", at=0.45)])
+    assert [moment.what for moment in timeline(log)] == ["request arrives", "block", "first byte to the client", "end"]
