@@ -28,6 +28,7 @@ LOOPS = [
     ("ai_sdk", "compatible", "stop"),
     ("ai_sdk", "chat", "stop"),
     ("ai_sdk", "responses", "stop"),
+    ("ai_sdk", "open", "stop"),
     ("ai_sdk", "messages", "stop"),
 ]
 

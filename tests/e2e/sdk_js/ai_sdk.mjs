@@ -1,5 +1,6 @@
-// The AI SDK over four providers: one tool loop. usage: ai_sdk.mjs ROOT compatible|chat|responses|messages [stream]; prints the loop's story as JSON.
+// The AI SDK over five providers: one tool loop. usage: ai_sdk.mjs ROOT compatible|chat|responses|open|messages [stream]; prints the loop's story as JSON.
 import { createAnthropic } from '@ai-sdk/anthropic';
+import { createOpenResponses } from '@ai-sdk/open-responses';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { generateText, stepCountIs, streamText, tool } from 'ai';
@@ -12,6 +13,7 @@ const model = {
   compatible: () => createOpenAICompatible({ name: 'any', includeUsage: true, ...settings })('m'),
   chat: () => createOpenAI(settings).chat('m'),
   responses: () => createOpenAI(settings).responses('m'),
+  open: () => createOpenResponses({ name: 'any', url: `${root}/v1/responses`, apiKey: 'k' })('m'),
   messages: () => createAnthropic(settings)('m'),
 }[api]();
 const called = [];
