@@ -31,12 +31,16 @@ class ReasoningDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallBegun(msgspec.Struct, frozen=True, gc=False):
-    """A call is committed before it is complete (E4, `stream_arguments`, or a native upstream). `index` counts calls from 0."""
+    """A call is committed before it is complete (E4, `stream_arguments`, or a native upstream). `index` counts calls from 0.
+
+    `extra` is JSON text of what a native upstream hung on the call and wants back with it (U09), as far as it is known by now.
+    """
 
     index: int
     name: str
     span: Span = NO_SPAN
     native: bool = False
+    extra: str | None = None
 
 
 class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +52,10 @@ class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallDone(msgspec.Struct, frozen=True, gc=False):
-    """A complete call. `arguments` is JSON text of an object. After `CallBegun` it is the whole text that the deltas added up to."""
+    """A complete call. `arguments` is JSON text of an object. After `CallBegun` it is the whole text that the deltas added up to.
+
+    `extra` as in `CallBegun`.
+    """
 
     index: int
     name: str
@@ -56,6 +63,7 @@ class CallDone(msgspec.Struct, frozen=True, gc=False):
     span: Span = NO_SPAN
     native: bool = False
     kind: ToolKind = ToolKind.FUNCTION
+    extra: str | None = None
 
 
 class BlockSeen(msgspec.Struct, frozen=True, gc=False):

@@ -16,7 +16,7 @@ from pipeline.verdicts import Api, Mode
 class UpstreamTraits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one upstream takes and how it ends a stream (U12): flags, never code.
 
-    `own_key` is set by the transport's configuration: the upstream is asked with the proxy's own key, so a 401 is ours (X23).
+    `files` is None where the protocol decides: Messages takes files, Chat does not. `own_key` is set by the transport's configuration: the upstream is asked with the proxy's own key, so a 401 is ours (X23).
     """
 
     name: str = "default"
@@ -30,7 +30,8 @@ class UpstreamTraits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     parallel_tool_calls: bool = True
     images: bool = True
-    files: bool = False
+    files: bool | None = None
+    refuse_media: bool = False
     reasoning_effort: bool = True
     extra_fields: bool = True
     lenient_end: bool = False
@@ -65,5 +66,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     contract_max_bytes: int = 96 << 10
     usage: Literal["upstream", "client"] = "upstream"
     strict_params: bool = False
+    answer_model: Literal["requested", "upstream"] = "requested"
+    reasoning_key: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
     retry_announcements: bool = False
     stages: Mapping[str, Mapping[str, object]] = {}

@@ -18,7 +18,7 @@ import msgspec
 from pipeline.events import BlockSeen, CallDone, End, Event, Failed, Finish
 from pipeline.settings import UpstreamTraits
 from pipeline.turn import Correction, Turn
-from pipeline.verdicts import Cause, Hold, RefusalKind, SkipReason, Verdict
+from pipeline.verdicts import Cause, DroppedParameter, Hold, RefusalKind, ReplacedContent, SkipReason, Verdict
 
 Note = Callable[..., None]
 """`note(outcome: Noted, /, **small_fields)`, the outcome by position alone: enums, names from the configuration, counts. Never message text, arguments or keys."""
@@ -58,12 +58,18 @@ class Stage(Protocol):
 
 
 class UpstreamRequest(msgspec.Struct, frozen=True):
-    """What goes over the wire to an upstream. `path` is below the upstream's base URL; authentication is the transport's."""
+    """What goes over the wire to an upstream. `path` is below the upstream's base URL; authentication is the transport's.
+
+    `dropped` and `replaced` are what of the client's request is not in it because this upstream does not take it: fields, and
+    content (kind, count) for which a placeholder stands. The client is warned of them.
+    """
 
     path: str
     body: bytes
     stream: bool
     headers: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[DroppedParameter, ...] = ()
+    replaced: tuple[tuple[ReplacedContent, int], ...] = ()
 
 
 class Reader(Protocol):
@@ -90,7 +96,10 @@ class Requester(Protocol):
     name: str
 
     def build(self, turn: Turn, traits: UpstreamTraits, without: frozenset[str]) -> UpstreamRequest:
-        """The request for this upstream, leaving out the optional fields named in `without`."""
+        """The request for this upstream, leaving out the optional fields named in `without`.
+
+        Raises StageError for what this upstream cannot be asked at all.
+        """
 
     def read(self, turn: Turn, traits: UpstreamTraits, content_type: str, note: Note) -> Reader:
         """A reader for an answer with status 200."""

@@ -131,7 +131,8 @@ class Media(msgspec.Struct, frozen=True, tag=True):
 class Call(msgspec.Struct, frozen=True, tag=True):
     """A call in the history. `id` is the client's, opaque. `name` as the model sees it (`namespace` folded in, as in Tool).
 
-    The arguments of a custom call are an object with the raw input under `CUSTOM_INPUT`.
+    The arguments of a custom call are an object with the raw input under `CUSTOM_INPUT`. `extra` is what the upstream that made
+    the call wants back with it, untouched (U09: `extra_content`).
     """
 
     id: str
@@ -139,6 +140,7 @@ class Call(msgspec.Struct, frozen=True, tag=True):
     arguments: Arguments
     kind: ToolKind = ToolKind.FUNCTION
     namespace: str | None = None
+    extra: Mapping[str, object] | None = None
 
 
 class Result(msgspec.Struct, frozen=True, tag=True):

@@ -169,6 +169,7 @@ class FinishReason(StrEnum):
     TOOL_CALLS = "tool_calls"
     STOP_SEQUENCE = "stop_sequence"
     CONTENT_FILTER = "content_filter"
+    CONTEXT_WINDOW = "context_window"
 
 
 class ErrorKind(StrEnum):
@@ -228,7 +229,10 @@ class HistoryRepair(StrEnum):
 
 
 class DroppedParameter(StrEnum):
-    """A request field or a kind of tool that is left out, with a warning (decision D of the protocol reference)."""
+    """A request field or a kind of tool that is left out, with a warning (decision D of the protocol reference).
+
+    Fields have their OpenAI Chat spelling. `OTHER` is any field that no protocol here knows.
+    """
 
     LOGPROBS = "logprobs"
     TOP_LOGPROBS = "top_logprobs"
@@ -236,6 +240,27 @@ class DroppedParameter(StrEnum):
     WEB_SEARCH_OPTIONS = "web_search_options"
     MODERATION = "moderation"
     STORE = "store"
+    TEMPERATURE = "temperature"
+    TOP_P = "top_p"
+    TOP_K = "top_k"
+    MIN_P = "min_p"
+    FREQUENCY_PENALTY = "frequency_penalty"
+    PRESENCE_PENALTY = "presence_penalty"
+    SEED = "seed"
+    LOGIT_BIAS = "logit_bias"
+    MAX_TOKENS = "max_tokens"
+    REASONING_EFFORT = "reasoning_effort"
+    VERBOSITY = "verbosity"
+    RESPONSE_FORMAT = "response_format"
+    SERVICE_TIER = "service_tier"
+    METADATA = "metadata"
+    USER = "user"
+    SAFETY_IDENTIFIER = "safety_identifier"
+    PROMPT_CACHE_KEY = "prompt_cache_key"
+    PROMPT_CACHE_RETENTION = "prompt_cache_retention"
+    MODALITIES = "modalities"
+    AUDIO = "audio"
+    OTHER = "other"
     MCP_SERVERS = "mcp_servers"
     CONFIGURATION_UPDATE = "configuration_update"
     TOOL_WEB_SEARCH = "tools.web_search"
@@ -323,6 +348,8 @@ class Noted(StrEnum):
     # re_encode
     CALLS_DROPPED = "calls_dropped"
     STRICT_VIOLATION = "strict_violation"
+    GRAMMAR_VIOLATION = "grammar_violation"
+    FORMAT_VIOLATION = "format_violation"
     STOP_SEQUENCE_HIT = "stop_sequence_hit"
     MARKER_TEXT = "marker_text"
     # engine

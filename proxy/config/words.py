@@ -28,6 +28,8 @@ SETTINGS_WORDS: dict[str, str] = {
     "contract_max_bytes": "The contract shows tools in the fullest form that fits.",
     "usage": "Report the upstream's token counts, or those without the contract.",
     "strict_params": "Answer 400 where the real APIs would and this one could do without.",
+    "answer_model": "Model name in answers: the one the client asked for, or the one sent upstream.",
+    "reasoning_key": "Chat clients: the field in which the model's reasoning stands.",
     "retry_announcements": "Ask again when a model announces a call and writes none.",
     "stages": "Settings of a deployment's own stages, by stage name.",
 }
@@ -43,7 +45,8 @@ TRAITS_WORDS: dict[str, str] = {
     "max_tokens_field": "Name of the output limit.",
     "parallel_tool_calls": "Takes `parallel_tool_calls`.",
     "images": "Takes images.",
-    "files": "Takes files.",
+    "files": "Takes files (PDF). Without a value: a Messages upstream does, a Chat upstream does not.",
+    "refuse_media": "Answer 400 to images, audio and files it does not take, instead of putting `[image omitted]` in their place.",
     "reasoning_effort": "Takes `reasoning_effort`.",
     "extra_fields": "Takes fields it does not know.",
     "lenient_end": "A stream that just ends counts as complete.",

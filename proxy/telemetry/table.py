@@ -84,6 +84,8 @@ TABLE: dict[Noted, Row] = {
     ),
     Noted.CALLS_DROPPED: Row("info", ("count", "reason")),
     Noted.STRICT_VIOLATION: Row("warning", ("count",)),
+    Noted.GRAMMAR_VIOLATION: Row("warning", ("count",)),
+    Noted.FORMAT_VIOLATION: Row("warning"),
     Noted.STOP_SEQUENCE_HIT: Row("debug", ("index",)),
     Noted.MARKER_TEXT: Row("warning", ("dialect",), (Count("marker_text", ("dialect",)),)),
     Noted.ATTEMPT_ENDED: Row("debug", ("verdict", "cause", "upstream", "status"), (Count("attempt_verdicts", (MODEL, "verdict")),)),
