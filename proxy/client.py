@@ -119,12 +119,14 @@ class Client:
         await self._finish(response, len(body))
 
     async def end(self, *, clean: bool) -> web.StreamResponse | None:
-        """End the answer. Returns the response for aiohttp, or None when there was none."""
+        """End the answer. Returns the response for aiohttp, or None when there was none.
+
+        A connection whose head went out without `Connection: close` stays open, whatever began since: a proxy in front would take it for one
+        that can be used again, and lose the next request on it.
+        """
         response = self._response
         if response is None:
             return None
-        if self._closing():
-            response.force_close()
         if clean and not self.gone:
             await self._finish(response)
         elif not clean:

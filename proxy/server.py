@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from typing import Protocol
 
 import msgspec
 from aiohttp import web
@@ -28,6 +30,7 @@ from proxy.config.secrets import client_keys, upstream_config
 from proxy.config.tree import Config
 from proxy.http_server import Handle, HttpServer, require_c_parser
 from proxy.intake import Intake
+from proxy.reaping import reap_orphans
 from proxy.routing import Routes, label_of
 from proxy.telemetry.capture import CaptureFolder
 from proxy.telemetry.catalogue import Names
@@ -41,15 +44,22 @@ from proxy.turn_endpoint import Shared
 _FAREWELL_S = 5.0
 """How long turns that were told to end may take to say so."""
 _CONNECTIONS_S = 1.0
+_QUIET_S = 1.0
+"""How long nothing may have come before the last connections are closed: a proxy in front may just be using again the one that fell idle last."""
 _GC_THRESHOLDS = (50_000, 20, 50)
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """Where one process listens. A socket that is given is taken as it is; `worker` counts from 0."""
+    """Who one process is among its like. `worker` counts from 0.
+
+    Listening sockets that are given are taken as they are; without them it opens its own. `salt` makes the fingerprints of client keys the same
+    in all workers.
+    """
 
     worker: int = 0
-    sock: socket.socket | None = None
-    reuse_port: bool = False
+    socks: tuple[socket.socket, ...] = ()
+    admin_socks: tuple[socket.socket, ...] = ()
+    salt: bytes | None = None
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -70,7 +80,9 @@ class Server:
         self._started = False
         release = version("toolgraft")
         log = make_logger(sink, worker=binding.worker, build=release)
-        self.telemetry = Telemetry(names_of(config), log, stages=config.log.stages, sample=config.log.sample, version=release)
+        self.telemetry = Telemetry(
+            names_of(config), log, stages=config.log.stages, sample=config.log.sample, version=release, salt=binding.salt
+        )
         sink.on_drop = self.telemetry.metrics["log_lines_dropped"].inc
         upstreams = {name: upstream_config(name, one, environ) for name, one in config.upstreams.items()}
         routes = Routes(config, upstreams, self.telemetry)
@@ -97,20 +109,14 @@ class Server:
 
     async def start(self) -> Addresses:
         """Listen. Raises OSError where an address cannot be had."""
-        listen, admin = self._config.listen, self._config.admin
+        listen, admin, own = self._config.listen, self._config.admin, self._binding
         self._public_runner = await self._runner(self._app.handle, listen.keepalive_s)
-        site: web.BaseSite
-        if self._binding.sock is not None:
-            site = web.SockSite(self._public_runner, self._binding.sock, backlog=listen.backlog)
-        else:
-            site = web.TCPSite(
-                self._public_runner, listen.host, listen.port, backlog=listen.backlog, reuse_port=self._binding.reuse_port or None
-            )
-        await site.start()
+        await _open(
+            self._public_runner, own.socks, listen.host, listen.port + (own.worker if listen.per_worker_ports else 0), listen.backlog
+        )
         if admin.enabled:
             self._admin_runner = await self._runner(self._admin.handle, 75.0)
-            port = admin.port + self._binding.worker if admin.port else 0
-            await web.TCPSite(self._admin_runner, admin.host, port).start()
+            await _open(self._admin_runner, own.admin_socks, admin.host, admin.port and admin.port + own.worker)
         self._lag = asyncio.get_running_loop().create_task(watch_loop(self.telemetry.metrics))
         self._started = True
         addresses = Addresses(_address(self._public_runner), _address(self._admin_runner) if self._admin_runner is not None else None)
@@ -125,6 +131,12 @@ class Server:
         await runner.setup()
         return runner
 
+    async def hand_over(self) -> None:
+        """Leave the operator's side to the process that takes this one's place."""
+        if self._admin_runner is not None:
+            runner, self._admin_runner = self._admin_runner, None
+            await runner.cleanup()
+
     async def drain(self, *, at_once: bool = False) -> None:
         """End in order; `at_once` leaves the lame duck and the wait for running turns out."""
         self._draining = True
@@ -136,7 +148,8 @@ class Server:
         if self._public_runner is not None:
             for site in list(self._public_runner.sites):
                 await site.stop()
-        if not await self._app.turns.settle(0 if at_once else drain.timeout_s):
+        quiet_s = min(_QUIET_S, drain.lame_duck_s)
+        if not await self._app.turns.settle(*((0, 0) if at_once else (drain.timeout_s, quiet_s))):
             self.telemetry.log.warning("dismissing", running=self._admission.running)
             self._admission.close()
             await self._app.turns.dismiss()
@@ -158,6 +171,25 @@ class Server:
         await self._transport.close()
 
 
+async def _open(runner: web.ServerRunner, socks: tuple[socket.socket, ...], host: str, port: int, backlog: int = 128) -> None:
+    sites: list[web.BaseSite] = [web.SockSite(runner, sock, backlog=backlog) for sock in socks]
+    for site in sites or [web.TCPSite(runner, host, port, backlog=backlog)]:
+        await site.start()
+
+
+class Overseer(Protocol):
+    """Who started this process and wants to know how it fares: systemd, or a supervisor."""
+
+    def ready(self, addresses: Addresses) -> None:
+        """The service answers."""
+
+    def stopping(self) -> None:
+        """It drains from now on."""
+
+    async def watch(self, server: Server, end: Callable[[], None]) -> None:
+        """Run from then on until cancelled: signs of life out, wishes in. `end` asks for the drain."""
+
+
 def names_of(config: Config) -> Names:
     """The names of this configuration that may be label values."""
     settings = [config.settings, *(route.settings for route in config.routes)]
@@ -171,21 +203,30 @@ def names_of(config: Config) -> Names:
 
 
 def serve(
-    config: Config, environ: Mapping[str, str], binding: Binding | None = None, on_ready: Callable[[Addresses], None] | None = None
+    config: Config,
+    environ: Mapping[str, str],
+    binding: Binding | None = None,
+    on_ready: Callable[[Addresses], None] | None = None,
+    overseer: Overseer | None = None,
+    *,
+    shared_output: bool = False,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain; a second signal ends at once. Raises OSError, ChainError, NoCParserError."""
+    """Serve until SIGTERM or SIGINT, then drain; a second signal ends at once. Raises OSError, ChainError, NoCParserError.
+
+    `shared_output`: other processes write lines to the same standard output.
+    """
     require_c_parser()
-    sink = LogSink(limit=config.log.buffer_bytes)
+    sink = LogSink(limit=config.log.buffer_bytes, whole_lines=shared_output)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             server = Server(config, environ, sink, binding)
             lead_libraries(server.telemetry.log)
-            runner.run(_serve(server, on_ready))
+            runner.run(_serve(server, on_ready, overseer))
     finally:
         sink.close()
 
 
-async def _serve(server: Server, on_ready: Callable[[Addresses], None] | None) -> None:
+async def _serve(server: Server, on_ready: Callable[[Addresses], None] | None, overseer: Overseer | None) -> None:
     loop = asyncio.get_running_loop()
     asked, again = asyncio.Event(), asyncio.Event()
 
@@ -194,6 +235,8 @@ async def _serve(server: Server, on_ready: Callable[[Addresses], None] | None) -
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGHUP, lambda: server.telemetry.log.warning("hangup_ignored"))
+    reaping = loop.create_task(reap_orphans()) if os.getpid() == 1 else None
     try:
         addresses = await server.start()
     except BaseException:
@@ -204,7 +247,23 @@ async def _serve(server: Server, on_ready: Callable[[Addresses], None] | None) -
     gc.set_threshold(*_GC_THRESHOLDS)
     if on_ready is not None:
         on_ready(addresses)
+    watching = None
+    if overseer is not None:
+        overseer.ready(addresses)
+        watching = loop.create_task(overseer.watch(server, asked.set))
     await asked.wait()
+    if overseer is not None:
+        overseer.stopping()
+    await _end(server, again)
+    for task in (watching, reaping):
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def _end(server: Server, again: asyncio.Event) -> None:
+    """Drain, at once when asked again."""
+    loop = asyncio.get_running_loop()
     draining = loop.create_task(server.drain())
     hurrying = loop.create_task(again.wait())
     await asyncio.wait({draining, hurrying}, return_when=asyncio.FIRST_COMPLETED)

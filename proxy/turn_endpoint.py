@@ -53,6 +53,7 @@ class TurnEndpoint:
         """Begin with none."""
         self._shared = shared
         self._running: set[_Serving] = set()
+        self._begun = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -60,6 +61,7 @@ class TurnEndpoint:
         """Serve one turn. Raises CancelledError, or ConnectionError, when the client left."""
         serving = _Serving(self._shared, request, api)
         self._running.add(serving)
+        self._begun += 1
         self._idle.clear()
         try:
             return await serving.run()
@@ -68,14 +70,19 @@ class TurnEndpoint:
             if not self._running:
                 self._idle.set()
 
-    async def settle(self, within_s: float) -> bool:
-        """Wait for running turns to end. Returns whether all did."""
+    async def settle(self, within_s: float, quiet_s: float = 0.0) -> bool:
+        """Wait for running turns to end, and for `quiet_s` in which none begins. Returns whether none runs."""
         try:
             async with asyncio.timeout(within_s):
-                await self._idle.wait()
+                while True:
+                    await self._idle.wait()
+                    begun = self._begun
+                    if quiet_s:
+                        await asyncio.sleep(quiet_s)
+                    if self._begun == begun:
+                        return True
         except TimeoutError:
-            return False
-        return True
+            return not self._running
 
     async def dismiss(self) -> None:
         """Close every running turn with the protocol's error."""

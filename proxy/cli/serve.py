@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pipeline.chain import ChainError
 from proxy.config import Config, ConfigError, from_upstream_url, load
 from proxy.config.write import to_toml
+
+if TYPE_CHECKING:
+    from proxy.systemd import Notifier
 
 
 @click.command("serve")
@@ -33,25 +39,55 @@ def command(
 ) -> None:
     """Serve. JSON lines go to standard output."""
     environ = dict(os.environ)
-    given = {"LISTEN__HOST": host, "LISTEN__PORT": port, "ADMIN__PORT": admin_port, "WORKERS": workers}
-    environ |= {f"TOOLGRAFT_{name}": str(value) for name, value in given.items() if value is not None}
+    options = {"LISTEN__HOST": host, "LISTEN__PORT": port, "ADMIN__PORT": admin_port, "WORKERS": workers}
+    environ |= {f"TOOLGRAFT_{name}": str(value) for name, value in options.items() if value is not None}
     config = read_config(file, upstream, environ)
     if print_config:
         click.echo(to_toml(config), nl=False)
         return
-    if config.workers > 1:
-        raise click.ClickException(f"workers = {config.workers}: this version serves with one process; run several behind nginx")
-    from proxy.http_server import NoCParserError  # noqa: PLC0415 - printing a configuration needs no server
-    from proxy.server import Addresses, serve  # noqa: PLC0415
+    from proxy.systemd import Notifier, SystemdError, take_sockets  # noqa: PLC0415 - printing a configuration needs no server
+
+    try:
+        given, notifier = take_sockets(environ), Notifier.take(environ)
+        if config.workers > 1:
+            raise SystemExit(_supervise(config, lambda: _config(file, upstream, environ), environ, given, notifier))
+        _serve(config, environ, given, notifier)
+    except SystemdError as exc:
+        raise click.ClickException(str(exc)) from None
+
+
+def _serve(config: Config, environ: dict[str, str], given: tuple[socket.socket, ...], notifier: Notifier) -> None:
+    """One process: it serves itself."""
+    from proxy.http_server import NoCParserError  # noqa: PLC0415
+    from proxy.server import Addresses, Binding, serve  # noqa: PLC0415
+    from proxy.systemd import Unit  # noqa: PLC0415
 
     def ready(addresses: Addresses) -> None:
         if sys.stderr.isatty():
             click.echo(f"Toolgraft listens on http://{addresses.public[0]}:{addresses.public[1]}/v1", err=True)
 
     try:
-        serve(config, environ, on_ready=ready)
+        serve(config, environ, Binding(socks=given), on_ready=ready, overseer=Unit(notifier))
     except (OSError, ChainError, NoCParserError) as exc:
         raise click.ClickException(str(exc)) from None
+
+
+def _supervise(
+    config: Config, reload: Callable[[], Config], environ: dict[str, str], given: tuple[socket.socket, ...], notifier: Notifier
+) -> int:
+    """Several processes: this one only looks after them."""
+    from proxy.supervisor import supervise  # noqa: PLC0415
+    from proxy.supervisor.supervisor import announce  # noqa: PLC0415
+
+    try:
+        return supervise(config, reload, environ, given=given, notifier=notifier, on_ready=announce)
+    except (OSError, ValueError) as exc:
+        raise click.ClickException(str(exc)) from None
+
+
+def _config(file: Path | None, upstream: str | None, environ: dict[str, str]) -> Config:
+    """The configuration that the options name. Raises ConfigError."""
+    return load(file, environ) if file is not None else from_upstream_url(upstream or "", environ)
 
 
 def read_config(file: Path | None, upstream: str | None, environ: dict[str, str]) -> Config:
@@ -59,7 +95,7 @@ def read_config(file: Path | None, upstream: str | None, environ: dict[str, str]
     if (file is None) == (upstream is None):
         raise click.UsageError("give either --config FILE or --upstream URL")
     try:
-        return load(file, environ) if file is not None else from_upstream_url(upstream or "", environ)
+        return _config(file, upstream, environ)
     except ConfigError as exc:
         for problem in exc.problems:
             click.echo(problem, err=True)

@@ -7,6 +7,7 @@ new lines are dropped and counted. (structlog's own bytes logger writes on the c
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -15,10 +16,14 @@ from collections.abc import Callable
 class LogSink:
     """What structlog calls a logger: every level method takes one line."""
 
-    def __init__(self, fd: int = 1, limit: int = 4 << 20, on_drop: Callable[[], None] | None = None) -> None:
-        """Write to this file descriptor; `limit` in bytes; `on_drop` counts a dropped line."""
+    def __init__(self, fd: int = 1, limit: int = 4 << 20, on_drop: Callable[[], None] | None = None, *, whole_lines: bool = False) -> None:
+        """Write to this file descriptor; `limit` in bytes; `on_drop` counts a dropped line.
+
+        `whole_lines` is for processes that share a pipe: what one write brings, up to `PIPE_BUF` bytes, is not torn apart by another's.
+        """
         self._fd = fd
         self._limit = limit
+        self._write_bytes = select.PIPE_BUF if whole_lines else 0
         self.on_drop = on_drop
         self._lines: deque[bytes] = deque()
         self._taken_in = 0
@@ -65,6 +70,13 @@ class LogSink:
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self._fd, view) :]
+                view = view[os.write(self._fd, view[: self._reach(data, len(data) - len(view))]) :]
         finally:
             self._written += len(data)
+
+    def _reach(self, data: bytes, start: int) -> int:
+        """How many bytes from here one write may take."""
+        if not self._write_bytes or len(data) - start <= self._write_bytes:
+            return len(data) - start
+        end = data.rfind(b"\n", start, start + self._write_bytes)
+        return (end if end >= 0 else data.index(b"\n", start)) + 1 - start

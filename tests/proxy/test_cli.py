@@ -94,7 +94,41 @@ def test_printing_shows_no_secret(run, config, monkeypatch):
     assert "canary" not in done.output
 
 
-def test_more_workers_than_can_be_served_are_refused_and_not_passed_over(run, config):
-    done = run("serve", "--config", config(GOOD), "--workers", "4")
+def test_several_workers_get_a_supervisor_and_one_does_without(run, config, monkeypatch):
+    import proxy.server
+    import proxy.supervisor
+
+    ran = []
+    monkeypatch.setattr(proxy.supervisor, "supervise", lambda config, *_, **__: ran.append(("supervise", config.workers)) or 3)
+    monkeypatch.setattr(proxy.server, "serve", lambda config, *_, **__: ran.append(("serve", config.workers)))
+    assert run("serve", "--config", config(GOOD), "--workers", "4").exit_code == 3
+    assert run("serve", "--config", config(GOOD)).exit_code == 0
+    assert ran == [("supervise", 4), ("serve", 1)]
+
+
+def test_what_a_reload_reads_is_the_file_as_it_is_then_with_the_same_options(run, config, monkeypatch):
+    import proxy.supervisor
+
+    read = []
+
+    def supervise(current, reload, environ, **_):
+        read.append((current.workers, current.listen.port, current.settings.max_retries))
+        config("[retry]\nmax_retries = 0\n" + GOOD)
+        again = reload()
+        read.append((again.workers, again.listen.port, again.settings.max_retries))
+        assert environ["TOOLGRAFT_LISTEN__PORT"] == "1234"  # workers inherit it: they read what they are given to the same end
+        return 0
+
+    monkeypatch.setattr(proxy.supervisor, "supervise", supervise)
+    assert run("serve", "--config", config(GOOD), "--workers", "2", "--port", "1234").exit_code == 0
+    assert read == [(2, 1234, 2), (2, 1234, 0)]
+
+
+def test_what_systemd_gives_and_cannot_be_used_is_said_in_one_line(run, config, monkeypatch):
+    import os
+
+    monkeypatch.setenv("LISTEN_FDS", "many")
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    done = run("serve", "--config", config(GOOD))
     assert done.exit_code == 1
-    assert "workers = 4" in done.stderr
+    assert "LISTEN_FDS = 'many'" in done.stderr

@@ -390,11 +390,48 @@ async def test_while_draining_every_response_says_close():
             assert b"connection: close" in (await second.rest()).lower()
 
 
-async def test_a_stream_that_began_before_the_drain_is_the_last_of_its_connection():
-    answer = HandAnswer()
-    async with service(HandTransport([answer])) as running, Talk(running.port) as talk:
-        answer.give(b"t hello\n")
+async def test_a_connection_whose_head_said_nothing_of_closing_stays_open_when_the_drain_begins():
+    """A proxy in front uses it again at once; were it closed then, that request would be lost."""
+    first, second = HandAnswer(), HandAnswer()
+    async with service(HandTransport([first, second])) as running, Talk(running.port) as talk:
+        first.give(b"t hello\n")
         await talk.until(b"hello\n")
         running.closing = True
-        answer.give(b"f\n", None)
-        assert (await talk.rest()).endswith(b"[finish]\n\r\n0\r\n\r\n")
+        first.give(b"f\n", None)
+        await talk.until(b"\r\n0\r\n\r\n")
+        assert b"connection: close" not in talk.raw.lower()
+        talk.raw = b""
+        second.give(b"t again\n", b"f\n", None)
+        talk.writer.write(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n".encode() + b'{"model":"m"}')
+        rest = await talk.rest()  # and this one is the last
+        assert b"connection: close" in rest.lower()
+        assert rest.endswith(b"\r\n0\r\n\r\n")
+
+
+async def test_settling_waits_for_a_time_in_which_nothing_begins():
+    answers = [HandAnswer() for _ in range(3)]
+    async with service(HandTransport(answers)) as running, Talk(running.port) as talk:
+        settling = None
+        for answer in answers:
+            answer.give(b"t hello\n", b"f\n", None)
+            await talk.until(b"\r\n0\r\n\r\n")
+            talk.raw = b""
+            settling = settling or asyncio.create_task(running.app.turns.settle(30, quiet_s=1.0))
+            if answer is not answers[-1]:
+                await asyncio.sleep(0.05)
+                assert not settling.done()
+                talk.writer.write(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n".encode() + b'{"model":"m"}')
+        assert await settling
+        assert len(running.lines.turns()) == 3
+
+
+async def test_settling_does_not_wait_for_ever_for_a_quiet_time():
+    answer = HandAnswer()
+    async with service(HandTransport([answer])) as running:
+        assert await running.app.turns.settle(0.05, quiet_s=30)
+        async with Talk(running.port) as talk:
+            answer.give(b"t hello\n")
+            await talk.until(b"hello\n")
+            assert not await running.app.turns.settle(0.05, quiet_s=30)
+            answer.give(b"f\n", None)
+            await talk.until(b"\r\n0\r\n\r\n")

@@ -27,6 +27,13 @@ START_SECONDS = 30.0
 _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)", re.MULTILINE)
 
 
+def total_of(metrics: str, name: str, **labels: str) -> float:
+    """The sum of a metric's samples that have these labels, in the text of /metrics."""
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    found = _SAMPLE.findall(metrics)
+    return sum(float(value) for sample, text, value in found if sample == name and all(one in text for one in wanted))
+
+
 def free_port() -> int:
     """A loopback port that is free now."""
     with socket.socket() as probe:
@@ -52,9 +59,7 @@ class Running:
 
     def total(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""
-        wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        found = _SAMPLE.findall(self.metrics())
-        return sum(float(value) for sample, text, value in found if sample == name and all(one in text for one in wanted))
+        return total_of(self.metrics(), name, **labels)
 
     def lines(self) -> list[dict[str, Any]]:
         """Every log line so far, parsed."""

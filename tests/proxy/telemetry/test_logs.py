@@ -125,3 +125,35 @@ def test_a_value_that_is_no_json_is_named_by_its_type(lines):
     make_logger(Sink()).info("x", value=object(), several=("a", "b"))
     assert found[0]["value"] == "object"
     assert found[0]["several"] == ["a", "b"]
+
+
+def test_lines_of_several_processes_on_one_pipe_are_not_torn_apart():
+    reader, writer = os.pipe()
+    sinks = [LogSink(writer, whole_lines=True) for _ in range(4)]
+    got = b""
+    for at in range(300):
+        for number, sink in enumerate(sinks):
+            sink.msg(orjson.dumps({"sink": number, "at": at, "text": "x" * (37 * at % 3000)}))
+    closing = [threading.Thread(target=sink.close, args=(20,)) for sink in sinks]
+    for one in closing:
+        one.start()
+    while got.count(b"\n") < 1200:
+        got += os.read(reader, 1500)  # a slow reader: the pipe is always full
+    for one in closing:
+        one.join(20)
+    lines = [orjson.loads(line) for line in got.splitlines()]
+    for number in range(4):
+        assert [line["at"] for line in lines if line["sink"] == number] == list(range(300))
+    os.close(writer)
+    os.close(reader)
+
+
+def test_a_line_longer_than_a_pipe_takes_at_once_comes_out_too():
+    reader, writer = os.pipe()
+    sink = LogSink(writer, whole_lines=True)
+    for size in (10, 20_000, 10, 4095, 4096, 4097):
+        sink.msg(b"x" * size)
+    sink.close(5)
+    os.close(writer)
+    assert [len(line) for line in drain_pipe(reader).splitlines()] == [10, 20_000, 10, 4095, 4096, 4097]
+    os.close(reader)
