@@ -86,13 +86,17 @@ def custom_tool(entry: Json, place: Place, *, strict: bool) -> Tool:
     return structs.replace(tool, native=native_form(tool))
 
 
+def described(tool: Tool) -> str:
+    """The description, with the grammar of a custom tool spelled out: upstreams that take tools know functions only (CR03)."""
+    if tool.format is None or tool.format["type"] != "grammar":
+        return tool.description
+    rule = f"The input must match this {tool.format['syntax']} grammar:\n{tool.format['definition']}"
+    return f"{tool.description}\n\n{rule}" if tool.description else rule
+
+
 def native_form(tool: Tool) -> dict[str, object]:
     """The tool as an OpenAI function, for upstreams that take tools."""
-    description = tool.description
-    if tool.format is not None and tool.format["type"] == "grammar":
-        rule = f"The input must match this {tool.format['syntax']} grammar:\n{tool.format['definition']}"
-        description = f"{description}\n\n{rule}" if description else rule
-    function: dict[str, object] = {"name": tool.name, "description": description, "parameters": tool.parameters}
+    function: dict[str, object] = {"name": tool.name, "description": described(tool), "parameters": tool.parameters}
     if tool.strict:
         function["strict"] = True
     return {"type": "function", "function": function}

@@ -33,6 +33,7 @@ ANNOUNCEMENT_CHARS = 200
 """An answer that only announces a step is short; longer ones are answers."""
 
 _RETURNED = frozenset({HistoryState.RESULTS_RECEIVED, HistoryState.CALLS_PENDING})
+_CUT_OFF = frozenset({FinishReason.LENGTH, FinishReason.CONTEXT_WINDOW})
 _VERDICTS = {
     Cause.REFUSAL: Verdict.REFUSED,
     Cause.SOFT_REFUSAL: Verdict.REFUSED,
@@ -104,7 +105,7 @@ class RetryOnRefusal:
         """Only what leaked as text and could not be read is asked for again."""
         if outcome.calls or not any(block.outcome in FAILED_BLOCKS for block in outcome.blocks):
             return Accept(plain)
-        if _reason(outcome) is FinishReason.LENGTH:
+        if _reason(outcome) in _CUT_OFF:
             return Accept(Verdict.TRUNCATED)
         return self._again(turn, outcome, Cause.MALFORMED, note)
 
@@ -113,7 +114,7 @@ class RetryOnRefusal:
         reason = _reason(outcome)
         failed = [block for block in outcome.blocks if block.outcome in FAILED_BLOCKS]
         empty = not outcome.text.strip()
-        if reason is FinishReason.LENGTH and (failed or empty):
+        if reason in _CUT_OFF and (failed or empty):
             return Accept(Verdict.TRUNCATED)  # the same limit would cut it again (S13)
         if reason is FinishReason.CONTENT_FILTER:
             return Accept(_final(turn, Verdict.EMPTY if empty else Verdict.TEXT))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from pipeline import json_values
 from pipeline.events import Failed
+from pipeline.protocols.collector import Collector
 from pipeline.settings import Settings, UpstreamTraits
 from pipeline.stage import Note, Reader, Receiver, UpstreamRequest
 from pipeline.turn import Turn
@@ -41,14 +42,19 @@ class Upstream:
         return None
 
     def build(self, turn: Turn, traits: UpstreamTraits, without: frozenset[str]) -> UpstreamRequest:
-        """Write the request for this upstream, leaving out the optional fields, and bending the shapes, named in `without`."""
+        """Write the request for this upstream, leaving out the optional fields, and bending the shapes, named in `without`.
+
+        Raises StageError for what this upstream cannot be asked: documents it does not take (AR09), several choices (CR08).
+        """
+        lost = Collector()
+        headers: tuple[tuple[str, str], ...] = ()
         if traits.protocol is Api.ANTHROPIC_MESSAGES:
-            body = messages_body(turn, traits, without, self._mode)
+            path, body = "/messages", messages_body(turn, traits, without, self._mode, lost)
             betas = turn.headers.get("anthropic-beta")
             headers = (VERSION_HEADER, ("anthropic-beta", betas)) if betas else (VERSION_HEADER,)
-            return UpstreamRequest("/messages", json_values.dumps_bytes(body), turn.stream, headers)
-        body = chat_body(turn, traits, without, self._mode)
-        return UpstreamRequest("/chat/completions", json_values.dumps_bytes(body), turn.stream)
+        else:
+            path, body = "/chat/completions", chat_body(turn, traits, without, self._mode, lost)
+        return UpstreamRequest(path, json_values.dumps_bytes(body), turn.stream, headers, lost.dropped, lost.replaced)
 
     def read(self, turn: Turn, traits: UpstreamTraits, content_type: str, note: Note) -> Reader:  # noqa: ARG002 - U11: bytes decide
         """Read an answer with status 200. Its shape is told from its bytes; the header is not believed."""

@@ -35,7 +35,7 @@ _REASONS = {
     "model_length": FinishReason.LENGTH,
     "max_length": FinishReason.LENGTH,
     "token_limit": FinishReason.LENGTH,
-    "model_context_window_exceeded": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.CONTEXT_WINDOW,
     "content_filter": FinishReason.CONTENT_FILTER,
     "content-filter": FinishReason.CONTENT_FILTER,
     "sensitive": FinishReason.CONTENT_FILTER,
@@ -45,6 +45,7 @@ _REASONS = {
     "recitation": FinishReason.CONTENT_FILTER,
     "refusal": FinishReason.CONTENT_FILTER,
 }
+_CUT_OFF = frozenset({FinishReason.LENGTH, FinishReason.CONTEXT_WINDOW})
 _BROKE_OFF = frozenset({"error", "insufficient_system_resource", "network_error", "abort", "aborted", "cancelled", "canceled", "failed"})
 
 
@@ -188,7 +189,7 @@ class AnswerReader(ABC):
         """End in order: what was held, the calls that are still open, the Finish."""
         self._flush(out)
         reason = self._reason or FinishReason.STOP
-        failed = self._calls.end(out, cut=cut or reason is FinishReason.LENGTH)
+        failed = self._calls.end(out, cut=cut or reason in _CUT_OFF)
         self._ended = True
         if failed is not None:
             out.append(failed)

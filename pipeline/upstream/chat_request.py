@@ -2,7 +2,7 @@
 
 In: a prepared turn, the upstream's traits, the optional fields it is known to refuse. Out: the body as a JSON-ready dict, the same one
 for the same turn. Promise: under emulation no tool field is in it (SPEC section 1); fields an upstream does not take are left out or
-written its way (U12); what cannot be sent leaves a stated placeholder.
+written its way (U12); what cannot be sent leaves a stated placeholder; what is lost is told.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
+from pipeline.protocols import tool_forms
+from pipeline.protocols.collector import Collector
 from pipeline.settings import UpstreamTraits
 from pipeline.turn import Call, ChoiceMode, Image, Media, Message, Result, Role, Text, Tool, ToolChoice, Turn
 from pipeline.upstream.fold import bent, fold, text_of
 from pipeline.upstream.native import names_of, offered
+from pipeline.upstream.refused import leave_out, lose, refuse_choices
 from pipeline.upstream.wire_names import WireIds, WireNames
 from pipeline.verdicts import Mode
 
@@ -49,21 +54,25 @@ _STANDARD = frozenset(
         "reasoning_effort",
     }
 )
-# One answer is read, and no token of it but its text (CR08, CR09): these would show the blocks, or ask for what is thrown away.
-_NOT_EMULATED = frozenset({"n", "logprobs", "top_logprobs", "prediction", "web_search_options", "modalities", "audio"})
+# One answer is read, and no token of it but its text (CR08, CR09).
+_NOT_READ = frozenset({"n", "logprobs", "top_logprobs"})
+# These ask for what blocks would spoil, or what would spoil blocks (CR13).
+_NOT_EMULATED = frozenset({"prediction", "web_search_options", "modalities", "audio"})
 _OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _SPEAKER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_OUTPUT = "(no output)"
 
 
-def chat_body(turn: Turn, traits: UpstreamTraits, without: frozenset[str], mode: Mode) -> dict[str, object]:
-    """The request body. Field order and content depend on the turn alone."""
+def chat_body(turn: Turn, traits: UpstreamTraits, without: frozenset[str], mode: Mode, lost: Collector) -> dict[str, object]:
+    """The request body. Field order and content depend on the turn alone. Raises StageError for what this upstream cannot be asked."""
+    if turn.emulation is None:
+        refuse_choices(turn)
     traits = bent(traits, without)
     tools = offered(turn, mode)
     names = names_of(turn)
     body: dict[str, object] = {
         "model": turn.upstream_model or turn.model,
-        "messages": _messages(fold(turn.messages, traits), traits, names),
+        "messages": _messages(fold(turn.messages, traits, turn.api, lost), traits, names),
         "stream": turn.stream,
     }
     if turn.stream and traits.stream_options:
@@ -83,20 +92,23 @@ def chat_body(turn: Turn, traits: UpstreamTraits, without: frozenset[str], mode:
             body["tool_choice"] = choice
         if not turn.parallel_calls and traits.parallel_tool_calls:
             body["parallel_tool_calls"] = False
-    body |= _sampling(turn, traits)
-    return {key: value for key, value in body.items() if key not in without or key in ("model", "messages", "stream")} if without else body
+    body |= _sampling(turn, traits, lost)
+    return leave_out(body, without, lost)
 
 
-def _sampling(turn: Turn, traits: UpstreamTraits) -> dict[str, object]:
-    return {
-        key: value
-        for key, value in turn.sampling.items()
-        if key not in _OWN
-        and value is not None
-        and (traits.extra_fields or key in _STANDARD)
-        and (traits.reasoning_effort or key != "reasoning_effort")
-        and (turn.emulation is None or key not in _NOT_EMULATED)
-    }
+def _sampling(turn: Turn, traits: UpstreamTraits, lost: Collector) -> dict[str, object]:
+    """Every further field that this upstream takes and this turn can do with."""
+    unwanted = _NOT_READ if turn.emulation is None else _NOT_READ | _NOT_EMULATED
+    kept: dict[str, object] = {}
+    for key, value in turn.sampling.items():
+        if key in _OWN or value is None:
+            continue
+        taken = traits.reasoning_effort if key == "reasoning_effort" else traits.extra_fields or key in _STANDARD
+        if taken and key not in unwanted:
+            kept[key] = value
+        else:
+            lose(key, value, lost)
+    return kept
 
 
 def _messages(messages: Iterable[Message], traits: UpstreamTraits, names: WireNames) -> list[dict[str, object]]:
@@ -114,16 +126,19 @@ def _messages(messages: Iterable[Message], traits: UpstreamTraits, names: WireNa
 
 def _assistant(message: Message, traits: UpstreamTraits, names: WireNames, ids: WireIds) -> dict[str, object]:
     text = text_of(message.parts)
-    calls = [_call(part, names, ids) for part in message.parts if isinstance(part, Call)]
+    calls = [_call(part, names, ids, extra=traits.extra_fields) for part in message.parts if isinstance(part, Call)]
     out: dict[str, object] = {"role": "assistant", "content": text if text or not (calls and traits.null_content) else None}
     if calls:
         out["tool_calls"] = calls
     return out
 
 
-def _call(call: Call, names: WireNames, ids: WireIds) -> dict[str, object]:
+def _call(call: Call, names: WireNames, ids: WireIds, *, extra: bool) -> dict[str, object]:
     function = {"name": names.wire(call.name), "arguments": call.arguments.text()}
-    return {"id": ids.wire(call.id), "type": "function", "function": function}
+    out: dict[str, object] = {"id": ids.wire(call.id), "type": "function", "function": function}
+    if call.extra is not None and extra:
+        out["extra_content"] = call.extra  # U09: Gemini refuses a call that comes back without its thought signature
+    return out
 
 
 def _user(message: Message, traits: UpstreamTraits, ids: WireIds) -> list[dict[str, object]]:
@@ -169,15 +184,13 @@ def _part(part: Text | Image | Media) -> Mapping[str, object]:
 
 
 def _tool(tool: Tool, names: WireNames) -> Mapping[str, object]:
-    """The caller's own entry where it is one of this protocol, fields and all; else made from what is known."""
+    """The caller's own entry where it is one of this protocol, fields and all; else made from what is known. A grammar stays (CR03)."""
     name = names.wire(tool.name)
-    native = tool.native.get("function") if tool.native else None
-    if tool.native and isinstance(native, Mapping) and native.get("name") == name:
-        return tool.native
-    function: dict[str, object] = {"name": name, "description": tool.description, "parameters": tool.parameters}
-    if tool.strict:
-        function["strict"] = True
-    return {"type": "function", "function": function}
+    native = tool.native or tool_forms.native_form(tool)
+    function = native.get("function")
+    if not isinstance(function, Mapping):
+        return _tool(msgspec.structs.replace(tool, native=None), names)
+    return native if function.get("name") == name else {**native, "function": {**function, "name": name}}
 
 
 def _choice(choice: ToolChoice, names: WireNames) -> object:

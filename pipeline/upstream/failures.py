@@ -91,8 +91,7 @@ _MODEL_MISSING = re.compile(
     r"model.{0,120}(?:not found|not exist|unknown|not available|no such)|(?:no such|unknown|invalid) model|model_not_found"
 )
 
-# Fields a request can do without.
-_OPTIONAL = frozenset(
+OPTIONAL = frozenset(
     {
         "stream_options",
         "parallel_tool_calls",
@@ -120,19 +119,28 @@ _OPTIONAL = frozenset(
         "stop",
         "stop_sequences",
         "n",
+        "prediction",
+        "web_search_options",
+        "moderation",
+        "modalities",
+        "output_config",
     }
 )
+"""Fields a request can do without."""
+_ALIASES = {"effort": "output_config"}  # a part of it, which Anthropic's refusals name alone
 _FIELD = re.compile(r"[a-z_]+")
 _REFUSED_NAMES = frozenset({"unsupported_parameter", "unknown_parameter", "unsupported_value", "extra_forbidden"})
 _REFUSED = re.compile(
     r"unsupported|unrecogni[sz]ed|not supported|n't supported|does not support|doesn't support|extra[_ ](?:inputs?|fields?|forbidden)"
     r"|not permitted|additional propert|only allowed when|unknown (?:field|parameter|argument|name|key|request)"
     r"|unexpected (?:field|parameter|argument|name|key|property)|no longer supported|not a valid (?:field|parameter)"
+    r"|cannot both be specified|deprecated for this model"
 )
 _OUT_OF_RANGE = re.compile(
     r"too (?:large|small|high|low|many)|at (?:most|least)|less than|greater than|exceed|must be|between|out of range"
 )
 _NAMED = re.compile(r"(?:parameter|argument|field|property|key|supplied|input)s?:? [\"'`]?([a-z_.]+)")
+_NAMED_BEFORE = re.compile(r"\bthe [\"'`]?([a-z_.]+)[\"'`]? (?:parameter|argument|field)\b")
 _QUOTED = re.compile(r"[\"'`]([a-z_.\[\]0-9]+)[\"'`]")
 
 # Shapes of messages that chat templates and strict servers refuse (U12), to the trait that the next try bends them by.
@@ -186,7 +194,7 @@ def _failed(traits: UpstreamTraits, status: int | None, said: Said, retry_after:
     if traits.own_key and kind in (ErrorKind.AUTHENTICATION, ErrorKind.PERMISSION):
         return Failed(ErrorKind.UPSTREAM_AUTHENTICATION, "The upstream refused the proxy's own credentials.")
     dropped = _dropped(said, words) if status in (400, 422) and kind is not ErrorKind.CONTEXT_OVERFLOW else None
-    if dropped is not None and kind is ErrorKind.INVALID_REQUEST and dropped in _OPTIONAL:
+    if dropped is not None and kind is ErrorKind.INVALID_REQUEST and dropped in OPTIONAL:
         kind = ErrorKind.UNSUPPORTED_PARAMETER
     quota = "insufficient_quota" in said.names
     return Failed(
@@ -228,16 +236,17 @@ def _dropped(said: Said, words: str) -> str | None:
     if _OUT_OF_RANGE.search(words) and "instead" not in words:
         return None  # a value is refused, not the field
     structured = [said.parameter or "", *said.fields]
-    named = (_root(name) for name in (*structured, *_NAMED.findall(words)))
+    named = (_root(name) for name in (*structured, *_NAMED.findall(words), *_NAMED_BEFORE.findall(words)))
     quoted = (_root(name) for name in _QUOTED.findall(words))
     plain = (name for name in _FIELD.findall(words) if "_" in name)
     unmistakable = (name for name in (*quoted, *plain) if "_" in name or name in ("temperature", "verbosity"))
-    return next((name for name in (*named, *unmistakable) if name in _OPTIONAL), None)
+    return next((name for name in (*named, *unmistakable) if name in OPTIONAL), None)
 
 
 def _root(name: str) -> str:
     """The top-level request field that a path such as `body.stream_options.include_usage` is about."""
-    return name.removeprefix("body.").split(".", 1)[0].split("[", 1)[0]
+    root = name.removeprefix("body.").split(".", 1)[0].split("[", 1)[0]
+    return _ALIASES.get(root, root)
 
 
 def _said_in_body(status: int, headers: Mapping[str, str], body: bytes) -> Said:

@@ -1,19 +1,27 @@
 """Messages bent to what one upstream takes (U12): flags in, messages out, no protocol in sight.
 
 In: a turn's messages. Out: messages whose roles, order and kinds of parts this upstream accepts. Promise: no word is lost: what cannot
-stay where it is moves into the nearest user message, what cannot be shown leaves a stated placeholder. Nothing to bend: the same parts.
+stay where it is moves into the nearest user message, what cannot be shown leaves a stated placeholder and is counted, or is refused where
+that is wanted (E-image, AR09). Nothing to bend: the same parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from pipeline.events import Failed
+from pipeline.protocols import placeholders
+from pipeline.protocols.collector import Collector
 from pipeline.settings import UpstreamTraits
+from pipeline.stage import StageError
 from pipeline.turn import Call, Image, Media, Message, Part, Result, Role, Text
+from pipeline.verdicts import Api, ErrorKind, ReplacedContent
 
-IMAGE_OMITTED = "[image omitted]"
+DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.IGNORECASE)
+"""A data: URL up to its base64 text; group 1 is the media type."""
 _OPENING = "(The conversation begins with the assistant.)"
 
 _BENT_BY_NAME = ("system_role", "developer_role")
@@ -26,9 +34,13 @@ def bent(traits: UpstreamTraits, without: frozenset[str]) -> UpstreamTraits:
     return msgspec.structs.replace(traits, **learned) if learned else traits
 
 
-def fold(messages: Iterable[Message], traits: UpstreamTraits) -> list[Message]:
-    """The messages for this upstream."""
-    shown = [_shown(message, traits) for message in messages]
+def fold(messages: Iterable[Message], traits: UpstreamTraits, api: Api, lost: Collector) -> list[Message]:
+    """The messages of a request in this protocol for this upstream; `lost` hears of content that it does not take.
+
+    Raises StageError where such content is refused: a document from a Messages client (AR09), or any with `refuse_media`.
+    """
+    media = _Media(traits, api, lost)
+    shown = [_shown(message, traits, media) for message in messages]
     kept = [message for message in shown if message.parts]
     if shown and not shown[-1].parts:
         kept.append(Message(shown[-1].role, (Text(""),)))  # an empty last word is still a turn
@@ -66,10 +78,10 @@ def text_of(parts: Iterable[Part]) -> str:
     return "".join(out)
 
 
-def _shown(message: Message, traits: UpstreamTraits) -> Message:
+def _shown(message: Message, traits: UpstreamTraits, media: _Media) -> Message:
     """The message with a role and parts that can be sent; the same object where nothing changes."""
     role = Role.SYSTEM if message.role is Role.DEVELOPER and not traits.developer_role else message.role
-    parts = tuple(new for part in message.parts if (new := _part(part, traits, message.role)) is not None)
+    parts = tuple(new for part in message.parts if (new := _part(part, media, message.role)) is not None)
     same = role is message.role and len(parts) == len(message.parts) and all(map(_is, parts, message.parts))
     return message if same else Message(role, parts, message.name)
 
@@ -78,21 +90,60 @@ def _is(one: object, other: object) -> bool:
     return one is other
 
 
-def _part(part: Part, traits: UpstreamTraits, role: Role) -> Part | None:
+def _part(part: Part, media: _Media, role: Role) -> Part | None:
     if isinstance(part, Text):
         return part if part.text else None
-    if isinstance(part, Image):
-        return part if traits.images and role is Role.USER else Text(IMAGE_OMITTED)
-    if isinstance(part, Media):
-        return part if traits.files and role is Role.USER else Text(f"[{part.kind} omitted]")
+    if isinstance(part, Image | Media):
+        return media.shown(part, role)
     if isinstance(part, Result):
-        content = tuple(new for one in part.content if isinstance(new := _part(one, traits, Role.USER), Text | Image | Media))
+        content = tuple(new for one in part.content if isinstance(new := _part(one, media, Role.USER), Text | Image | Media))
         return (
             part
             if len(content) == len(part.content) and all(map(_is, content, part.content))
             else msgspec.structs.replace(part, content=content)
         )
     return part
+
+
+class _Media:
+    """What becomes of images, audio and files on their way to one upstream."""
+
+    __slots__ = ("_api", "_files", "_lost", "_traits")
+
+    def __init__(self, traits: UpstreamTraits, api: Api, lost: Collector) -> None:
+        self._traits = traits
+        self._api = api
+        self._lost = lost
+        self._files = traits.files if traits.files is not None else traits.protocol is Api.ANTHROPIC_MESSAGES
+
+    def shown(self, part: Image | Media, role: Role) -> Text | Image | Media:
+        """The part, or its placeholder. Raises StageError."""
+        if role is Role.USER and (self._traits.images if isinstance(part, Image) else self._takes(part)):
+            return part
+        kind, what = _kind_of(part)
+        if self._traits.refuse_media or (kind is ReplacedContent.DOCUMENT and self._api is Api.ANTHROPIC_MESSAGES):
+            words = f"{what} blocks need an upstream that takes them; the one for this model does not."
+            field = "input" if self._api is Api.OPENAI_RESPONSES else "messages"
+            raise StageError(Failed(ErrorKind.UNSUPPORTED_VALUE, words, parameter=field))
+        self._lost.replace(kind)
+        return Text(placeholders.omitted(part.kind if isinstance(part, Media) else what))
+
+    def _takes(self, part: Media) -> bool:
+        """Messages takes documents that come with their data, and nothing else of this kind."""
+        return self._files and (self._traits.protocol is not Api.ANTHROPIC_MESSAGES or data_url(part) is not None)
+
+
+def data_url(part: Media) -> str | None:
+    """The data: URL of a file that comes with its data."""
+    file = part.part.get("file")
+    data = file.get("file_data") if isinstance(file, Mapping) else None
+    return data if isinstance(data, str) and DATA_URL.match(data) else None
+
+
+def _kind_of(part: Image | Media) -> tuple[ReplacedContent, str]:
+    if isinstance(part, Image):
+        return ReplacedContent.IMAGE, "image"
+    return (ReplacedContent.DOCUMENT, "document") if part.kind == "file" else (ReplacedContent.AUDIO, "audio")
 
 
 def _one_system(messages: Sequence[Message]) -> list[Message]:

@@ -7,34 +7,40 @@ results before words, no empty text, a token limit; under emulation no tool fiel
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from pipeline.protocols import placeholders, tool_forms
+from pipeline.protocols.collector import Collector
 from pipeline.settings import UpstreamTraits
 from pipeline.turn import Call, ChoiceMode, Image, Media, Message, Part, Result, Role, Text, Tool, Turn
-from pipeline.upstream.fold import bent, fold, text_of
+from pipeline.upstream.fold import DATA_URL, bent, data_url, fold, text_of
 from pipeline.upstream.native import names_of, offered
+from pipeline.upstream.refused import NEEDED, leave_out, lose, refuse_choices
 from pipeline.upstream.wire_names import WireIds, WireNames
-from pipeline.verdicts import Mode
+from pipeline.verdicts import DroppedParameter, Mode
 
 DEFAULT_MAX_TOKENS = 8192
 """The API takes no request without a limit, OpenAI clients often send none."""
 
 VERSION_HEADER = ("anthropic-version", "2023-06-01")
 
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.IGNORECASE)
 _NUMBERS = ("temperature", "top_p", "top_k")
+_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+_MAX_USER_CHARS = 256
 _CONTINUE = "(continue)"
+_NEEDED = NEEDED | {"max_tokens"}
 
 
-def messages_body(turn: Turn, traits: UpstreamTraits, without: frozenset[str], mode: Mode) -> dict[str, object]:
-    """The request body. Field order and content depend on the turn alone."""
+def messages_body(turn: Turn, traits: UpstreamTraits, without: frozenset[str], mode: Mode, lost: Collector) -> dict[str, object]:
+    """The request body. Field order and content depend on the turn alone. Raises StageError for what this upstream cannot be asked."""
+    if turn.emulation is None:
+        refuse_choices(turn)
     shaped = msgspec.structs.replace(bent(traits, without), alternate_roles=True, developer_role=False)
     tools = offered(turn, mode)
     names = names_of(turn)
-    messages = fold(turn.messages, shaped)
+    messages = fold(turn.messages, shaped, turn.api, lost)
     body: dict[str, object] = {"model": turn.upstream_model or turn.model}
     if messages and messages[0].role is Role.SYSTEM:
         system = text_of(messages.pop(0).parts)
@@ -52,12 +58,34 @@ def messages_body(turn: Turn, traits: UpstreamTraits, without: frozenset[str], m
         choice = _choice(turn, names)
         if choice:
             body["tool_choice"] = choice
-    for key in _NUMBERS:
-        value = turn.sampling.get(key)
-        if isinstance(value, int | float):
-            body[key] = min(value, 1) if key == "temperature" else value
-    kept = ("model", "messages", "max_tokens", "stream")
-    return {key: value for key, value in body.items() if key not in without or key in kept} if without else body
+    body |= _sampling(turn, traits, without, lost)
+    return leave_out(body, without, lost, _NEEDED)
+
+
+def _sampling(turn: Turn, traits: UpstreamTraits, without: frozenset[str], lost: Collector) -> dict[str, object]:
+    """The further fields in this protocol's spelling; those that have none are told as lost."""
+    kept: dict[str, object] = {}
+    output: dict[str, object] = {}
+    configurable = "output_config" not in without
+    for key, value in turn.sampling.items():
+        effort = _EFFORTS.get(value) if key == "reasoning_effort" and isinstance(value, str) else None
+        if key in _NUMBERS and isinstance(value, int | float):
+            kept[key] = min(value, 1) if key == "temperature" else value
+        elif effort is not None and traits.reasoning_effort and configurable:
+            output["effort"] = effort
+        elif key == "user" and isinstance(value, str) and len(value) <= _MAX_USER_CHARS:
+            kept["metadata"] = {"user_id": value}
+        elif not (key == "reasoning_effort" and value == "none"):
+            lose(key, value, lost)
+    wanted = turn.response_format
+    if wanted is not None and turn.emulation is None:
+        if wanted.schema is not None and configurable:
+            output["format"] = {"type": "json_schema", "schema": wanted.schema}
+        else:
+            lost.drop(DroppedParameter.RESPONSE_FORMAT)
+    if output:
+        kept["output_config"] = output
+    return kept
 
 
 def _messages(messages: Sequence[Message], names: WireNames) -> list[dict[str, object]]:
@@ -109,15 +137,14 @@ def _result(result: Result, ids: WireIds) -> dict[str, object]:
 def _medium(part: Image | Media) -> dict[str, object]:
     if isinstance(part, Image):
         return {"type": "image", "source": _source(part.url)}
-    file = part.part.get("file")
-    data = file.get("file_data") if isinstance(file, Mapping) else None
-    if isinstance(data, str) and _DATA_URL.match(data):
+    data = data_url(part)
+    if data is not None:
         return {"type": "document", "source": _source(data)}
-    return {"type": "text", "text": f"[{part.kind} omitted]"}
+    return {"type": "text", "text": placeholders.omitted(part.kind)}
 
 
 def _source(url: str) -> dict[str, object]:
-    inline = _DATA_URL.match(url)
+    inline = DATA_URL.match(url)
     if inline is None:
         return {"type": "url", "url": url}
     return {"type": "base64", "media_type": inline[1].lower(), "data": url[inline.end() :]}
@@ -125,8 +152,9 @@ def _source(url: str) -> dict[str, object]:
 
 def _tool(tool: Tool, names: WireNames) -> dict[str, object]:
     out: dict[str, object] = {"name": names.wire(tool.name)}
-    if tool.description:
-        out["description"] = tool.description
+    description = tool_forms.described(tool)
+    if description:
+        out["description"] = description
     out["input_schema"] = tool.parameters or {"type": "object", "properties": {}}
     return out
 

@@ -2,8 +2,9 @@
 
 In: entries of `tool_calls` in the order they came: an index that is missing, starts at 1 or is always 0, an id or a name that comes
 once, every time or empty later, arguments whole, split or as an object. Out: calls one after the other, numbered from 0, each whole
-(or live: begun, its arguments as they come, then whole), with JSON text of an object as arguments. Promise: never raises; a call that
-stays without a name or without an object is no call, and is told as a block that is not legal (S13, E4).
+(or live: begun, its arguments as they come, then whole), with JSON text of an object as arguments, and with what the upstream wants back
+with it (`extra_content`). Promise: never raises; a call that stays without a name or without an object is no call, and is told as a
+block that is not legal (S13, E4).
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ _MAX_TESTS = 64
 class _Call:
     """A call in the making."""
 
-    __slots__ = ("begun", "call_id", "halves", "is_object", "is_whole", "name", "pieces", "size", "tested", "tests", "unsent")
+    __slots__ = ("begun", "call_id", "extra", "halves", "is_object", "is_whole", "name", "pieces", "size", "tested", "tests", "unsent")
 
     def __init__(self, call_id: str, name: str) -> None:
         self.call_id = call_id
         self.name = name
+        self.extra: str | None = None
         self.pieces: list[str] = []
         self.unsent: list[str] = []
         self.size = 0
@@ -100,12 +102,12 @@ class NativeCalls:
             function = entry if "name" in entry or "arguments" in entry else {}
         name = function.get("name")
         call = self._find(entry, name if isinstance(name, str) else "")
+        extra = entry.get("extra_content")
+        if extra and isinstance(extra, Mapping):
+            call.extra = _text_of(extra) or call.extra
         arguments = function.get("arguments")
         if arguments is not None and not isinstance(arguments, str):
-            try:
-                arguments = json_values.dumps(arguments)
-            except json_values.NotJsonError:
-                arguments = ""
+            arguments = _text_of(arguments)
         if arguments:
             if odd or call.halves is not None:
                 call.halves = call.halves or HalfPairs()
@@ -179,7 +181,7 @@ class NativeCalls:
                 return
             call.begun = True
             self._emitted += 1
-            out.append(CallBegun(self._emitted - 1, name, native=True))
+            out.append(CallBegun(self._emitted - 1, name, native=True, extra=call.extra))
         if call.unsent:
             out.append(ArgumentsDelta(self._emitted - 1, "".join(call.unsent)))
             call.unsent.clear()
@@ -202,9 +204,9 @@ class NativeCalls:
         if not call.begun:
             self._emitted += 1
             if self._live:
-                out.append(CallBegun(index, name, native=True))
+                out.append(CallBegun(index, name, native=True, extra=call.extra))
                 out.append(ArgumentsDelta(index, whole))
-        out.append(CallDone(index, name, whole, native=True, kind=kind))
+        out.append(CallDone(index, name, whole, native=True, kind=kind, extra=call.extra))
         return None
 
     def _broken(self, call: _Call, name: str, out: list[Event], *, cut: bool) -> Failed | None:
@@ -215,3 +217,11 @@ class NativeCalls:
         names = (name,) if name else ()
         out.append(BlockSeen(DIALECT, outcome, NO_SPAN, names=names, fault=fault, text=call.text()[:_QUOTED_CHARS]))
         return None
+
+
+def _text_of(value: object) -> str:
+    """The value as JSON text; empty for what is none."""
+    try:
+        return json_values.dumps(value)
+    except json_values.NotJsonError:
+        return ""

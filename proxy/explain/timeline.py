@@ -35,6 +35,8 @@ SENTENCES: Mapping[str, str] = {
     Noted.RETRY_ENDED: "retry is over",
     Noted.CALLS_DROPPED: "further calls dropped",
     Noted.STRICT_VIOLATION: "call breaks a strict schema",
+    Noted.GRAMMAR_VIOLATION: "input of a custom tool breaks its grammar",
+    Noted.FORMAT_VIOLATION: "answer breaks the demanded format",
     Noted.STOP_SEQUENCE_HIT: "stop sequence found",
     Noted.MARKER_TEXT: "delivered text holds a marker",
     Noted.ATTEMPT_ENDED: "attempt is over",

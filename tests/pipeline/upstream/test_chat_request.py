@@ -76,8 +76,8 @@ def test_under_emulation_no_tool_field_goes_upstream():
 
 def test_without_emulation_stops_and_formats_go_on():
     form = ResponseFormat(None, {"type": "json_object"})
-    body = build(turn(stop=("END", "}"), response_format=form, sampling={"n": 2}))
-    assert (body["stop"], body["response_format"], body["n"]) == (["END", "}"], {"type": "json_object"}, 2)
+    body = build(turn(stop=("END", "}"), response_format=form, sampling={"seed": 2}))
+    assert (body["stop"], body["response_format"], body["seed"]) == (["END", "}"], {"type": "json_object"}, 2)
 
 
 @pytest.mark.parametrize("mode", [Mode.RESCUE, Mode.NATIVE])
