@@ -28,5 +28,5 @@ def _built(draw: st.DrawFn, make: Callable[[Dice], _Built], throws: int) -> _Bui
 
 
 def cuts() -> st.SearchStrategy[list[int]]:
-    """Offsets to cut at; those behind the end of a text count as its end."""
-    return st.binary(max_size=16).map(lambda data: [high * 3 + low % 3 for high, low in zip(data[::2], data[1::2], strict=False)])
+    """Offsets to cut at, most of them near the start; those behind the end of a text count as its end."""
+    return st.binary(max_size=24).map(lambda data: [high * (1 + low % 3) for high, low in zip(data[::2], data[1::2], strict=False)])

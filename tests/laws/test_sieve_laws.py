@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pipeline.dialects.dialect import ParserOptions
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
-from pipeline.events import BlockSeen, CallDone, Dropped, ReasoningDelta, TextDelta
+from pipeline.events import BlockSeen, CallDone, Dropped, ReasoningDelta
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import grammar, laws, written
 from pipeline.testing.dice import Dice
@@ -31,8 +31,12 @@ from pipeline.verdicts import BlockOutcome, FinishReason, Repair, SpanKind
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("quick", max_examples=300, deadline=None, suppress_health_check=_CHECKS)
 settings.register_profile("ci", max_examples=2_000, deadline=None, suppress_health_check=_CHECKS, derandomize=True, database=None)
+settings.register_profile("ci half", settings.get_profile("ci"), max_examples=1_000)
 settings.register_profile("long", max_examples=100_000, deadline=None, suppress_health_check=_CHECKS)
-PROFILE = settings.get_profile(os.environ.get("TOOLGRAFT_LAWS", "ci"))
+CHOSEN = os.environ.get("TOOLGRAFT_LAWS", "ci")
+PROFILE = settings.get_profile(CHOSEN)
+HALF = settings.get_profile("ci half") if CHOSEN == "ci" else PROFILE
+"""For laws that are tried in many variants, each of which is narrow."""
 pytestmark = pytest.mark.timeout(0 if os.environ.get("TOOLGRAFT_LAWS") == "long" else 300)
 
 DIALECTS = (JsonAction(), Dsml())
@@ -94,6 +98,45 @@ def test_cuts_change_nothing(text, at, reason, options):
     whole = laws.run(sieve(**options), [text], reason)
     laws.check_same(text, whole, laws.run(sieve(**options), list(text), reason), "whole against characters")
     laws.check_same(text, whole, laws.run(sieve(**options), laws.split_at(text, at), reason), f"whole against {at}")
+
+
+SMALLEST = '<tool_calls><invoke name="x"></invoke></tool_calls>'
+FOUND = {
+    "text behind a cut": ([f"{SMALLEST}ab", "\n<tool_result>", "yz"], {}),
+    "a block behind a refused one": (
+        [
+            '<|DSML|tool_calls><|DSML|invoke name="look_up"></|DSML|invoke>',
+            '<|DSML|invoke name="x"></|DSML|invoke></|DSML|tool_calls>',
+        ],
+        {"max_tag_chars": 24},
+    ),
+    "a name without quotes": (
+        [
+            "<|DSML|tool_calls><|DSML|invoke name=no such></|DSML|invoke>",
+            "<|DSML|invoke name=x></|DSML|invoke></|DSML|tool_calls>",
+        ],
+        {"stream_arguments": True},
+    ),
+    "an example behind a refused tag": (
+        ['  <tool_calls```json action\n{"tool": "x", "parameters": {}}\n```<|DSML|tool_calls>', SMALLEST],
+        {},
+    ),
+    "a limit inside a code span": (
+        ['`>```json action{"tool":"d","parameters":{"":0}```\n', '```json action\n{"tool":"-","parameters": {}}\n```>'],
+        {"max_block_chars": 80},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_once_broke_a_law_keeps_them_all(name):
+    parts, options = FOUND[name]
+    text = "".join(parts)
+    whole = laws.run(sieve(tools=TOOLS, **options), [text])
+    for cut in (parts, list(text), *(laws.pieces(text, size) for size in (2, 3, 7, 20))):
+        events = laws.run(sieve(tools=TOOLS, **options), cut)
+        laws.check_run(text, events)
+        laws.check_same(text, whole, events, str(cut))
 
 
 @PROFILE
@@ -195,11 +238,13 @@ def test_a_block_between_plain_words_leaves_no_trace(name):
         for parts in ([text], list(text), laws.split_at(text, at)):
             told = laws.told(laws.run(sieve(), parts))
             assert told.calls == meant(calls)
-            shown = [event.text for event in told.content if isinstance(event, TextDelta)]
             if before and after:
-                assert shown == [head, tail]
+                # White space between two blocks has visible text on both sides, too, and stays.
+                assert told.text.startswith(head)
+                assert told.text.endswith(tail)
+                assert told.text[len(head) : len(told.text) - len(tail)].strip() == ""
             else:
-                assert shown == [kept for kept in (before, after) if kept]
+                assert told.text == before + after
 
     law()
 
@@ -221,7 +266,7 @@ def test_a_truncated_block_is_no_call(name):
 @pytest.mark.parametrize("mark", ["`", "~"])
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_block_in_a_longer_fence_is_an_example(name, mark):
-    @PROFILE
+    @HALF
     @given(PROSE, built(grammar.calls, 60), st.booleans(), cuts())
     def law(before, calls, closed, at):
         block = BY_NAME[name].render_calls(calls)
@@ -236,7 +281,7 @@ def test_a_block_in_a_longer_fence_is_an_example(name, mark):
     law()
 
 
-@PROFILE
+@HALF
 @given(
     PROSE,
     st.dictionaries(st.sampled_from("ab"), st.text("xyz <>&'\"é", max_size=8)),
@@ -256,7 +301,7 @@ def test_a_block_in_a_code_span_is_an_example(before, arguments, length, at):
 SEPARATORS = ("|", "｜", "||", "｜｜", "", "_", " | ", "|\u200b", "\u200b|", "｜ ", "▁|")
 
 
-@PROFILE
+@HALF
 @given(
     st.sampled_from(SEPARATORS),
     st.sampled_from(SEPARATORS),
@@ -341,7 +386,7 @@ DRIFTS = {
 
 @pytest.mark.parametrize("repair", DRIFTS)
 def test_a_narrow_repair_brings_back_what_was_meant(repair):
-    @PROFILE
+    @HALF
     @given(built(simple_arguments, 40), cuts())
     def law(arguments, at):
         text = DRIFTS[repair](json.dumps(arguments, ensure_ascii=False))
@@ -354,7 +399,7 @@ def test_a_narrow_repair_brings_back_what_was_meant(repair):
     law()
 
 
-@PROFILE
+@HALF
 @given(
     built(lambda dice: grammar.nasty_text(dice, ("<", ">", "&", "&amp;", '"', "'", "é", "]]>", "<b>", "\n", "x")), 24),
     st.booleans(),
@@ -374,7 +419,7 @@ def test_entities_outside_cdata_are_decoded_once(value, declared, at):
 @pytest.mark.parametrize("mark", ["[Tool Result: x] ", "<tool_result>", "<|DSML|tool_result>"])
 @pytest.mark.parametrize("name", BY_NAME)
 def test_an_invented_result_is_cut_with_all_that_follows(name, mark):
-    @PROFILE
+    @HALF
     @given(built(lambda dice: grammar.calls(dice, 2), 60), anything(), cuts())
     def law(calls, tail, at):
         block = BY_NAME[name].render_calls(calls)
@@ -393,7 +438,7 @@ def test_an_invented_result_is_cut_with_all_that_follows(name, mark):
     law()
 
 
-@PROFILE
+@HALF
 @given(anything(), built(lambda dice: grammar.calls(dice, 1), 40), st.booleans(), cuts())
 def test_reasoning_runs_nothing_and_hides_nothing_behind_it(thought, calls, closed, at):
     assume("think" not in thought.lower())
@@ -532,7 +577,7 @@ def test_escaped_text_is_no_call_and_comes_back_as_it_was(text, at):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_escapes_are_undone_in_arguments(name):
-    @PROFILE
+    @HALF
     @given(built(lambda dice: grammar.nasty_text(dice, written.FRAGMENTS + grammar.NASTY), 24), cuts())
     @example("<|DSML|tool_calls>", [])
     def law(text, at):

@@ -19,7 +19,7 @@ from pipeline.stages.sieve import Sieve
 from pipeline.testing import laws
 from pipeline.testing.strategies import built, cuts
 
-EXAMPLES = 100_000 if os.environ.get("TOOLGRAFT_LAWS") == "long" else 3_000
+EXAMPLES = 100_000 if os.environ.get("TOOLGRAFT_LAWS") == "long" else 2_000
 PROFILE = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES < 10_000, database=None
 )
