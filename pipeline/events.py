@@ -7,6 +7,8 @@ swallowed and cut, with no gap and no overlap. Hot objects: msgspec structs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from pipeline.turn import ToolKind, Usage
@@ -91,11 +93,15 @@ class Dropped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The attempt ended in order. `usage` is None where the upstream gave none."""
+    """The attempt ended in order. `usage` is None where the upstream gave none.
+
+    `stop_details` is what a Messages upstream said about a refusal (AN05).
+    """
 
     reason: FinishReason = FinishReason.STOP
     usage: Usage | None = None
     stop_sequence: str | None = None
+    stop_details: Mapping[str, object] | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from pipeline import json_values
 from pipeline.events import ArgumentsDelta, BlockSeen, CallBegun, CallDone, Dropped, Event, Failed, Finish, ReasoningDelta, TextDelta
 from pipeline.protocols.count_tokens import count
@@ -28,6 +30,21 @@ quote = json_values.dumps_bytes
 """A JSON string of this text, as bytes."""
 
 
+class WriterOptions(msgspec.Struct, frozen=True):
+    """What a route chooses about how answers are written.
+
+    `unseen_tokens` of the input are left out of estimates (X39, `usage = "client"`). `silence_block_s` is when Messages puts empty text
+    deltas in the place of pings (E7). `reasoning_keys` are the fields of Chat answers in which reasoning stands (CS13).
+    """
+
+    unseen_tokens: int = 0
+    silence_block_s: float = SILENCE_BLOCK_S
+    reasoning_keys: tuple[str, ...] = ("reasoning_content",)
+
+
+DEFAULT_OPTIONS = WriterOptions()
+
+
 class BrokenAnswerError(Exception):
     """The answer is none: a call was begun and its arguments never became an object (E4). `failed` is what the client is told."""
 
@@ -40,16 +57,18 @@ class BrokenAnswerError(Exception):
 class CallOut:
     """A call as the client sees it: a plain name and its namespace, an id, and the arguments (for a custom tool: the raw text)."""
 
-    __slots__ = ("custom", "event_index", "id", "index", "name", "namespace", "sent", "text")
+    __slots__ = ("custom", "event_index", "extra", "extra_sent", "id", "index", "name", "namespace", "sent", "text")
 
-    def __init__(self, index: int, event_index: int, name: str, *, custom: bool, namespace: str | None) -> None:
-        """Number it within the answer; `name` as the model wrote it. RQ03: `ns.name` goes back as name and namespace."""
+    def __init__(self, index: int, event_index: int, name: str, *, custom: bool, namespace: str | None, extra: str | None = None) -> None:
+        """Number it within the answer; `name` as the model wrote it. RQ03: `ns.name` goes back as name and namespace. `extra` as in events."""
         self.index = index
         self.event_index = event_index
         self.id = ""
         self.name = name
         self.namespace = namespace
         self.custom = custom
+        self.extra = extra
+        self.extra_sent = False
         self.sent: list[str] = []
         self.text = ""
         if namespace is not None:
@@ -67,15 +86,10 @@ class Writer:
     _namespaces = False
     _one_call = False
 
-    def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
-        """Take the turn as it goes upstream.
-
-        `unseen_tokens` of its input are left out of estimates (X39, `usage = "client"`). `silence_block_s` is when Messages
-        puts empty text deltas in the place of pings (E7).
-        """
+    def __init__(self, turn: Turn, options: WriterOptions = DEFAULT_OPTIONS) -> None:
+        """Take the turn as it goes upstream."""
         self._turn = turn
-        self._unseen_tokens = unseen_tokens
-        self._silence_block_s = silence_block_s
+        self._options = options
         self._special = {tool.name: tool for tool in turn.tools if tool.kind is ToolKind.CUSTOM or tool.namespace}
         created = turn.echo.get("created")
         self._created = created if isinstance(created, int) else 0
@@ -165,6 +179,7 @@ class Writer:
                     self._arguments(call, event.text)
                 return
             if isinstance(event, CallDone) and event.index == call.event_index:
+                call.extra = event.extra or call.extra
                 self._complete(call, event.arguments)
                 return
             if isinstance(event, BlockSeen | Dropped | Finish | Failed):
@@ -179,11 +194,11 @@ class Writer:
             if event.text and self._shows_reasoning:
                 self._reasoning(event.text)
         elif isinstance(event, CallDone):
-            whole = self._call(event.index, event.name, event.kind)
+            whole = self._call(event.index, event.name, event.kind, event.extra)
             if whole is not None:
                 self._complete(whole, event.arguments)
         elif isinstance(event, CallBegun):
-            self._call(event.index, event.name, ToolKind.FUNCTION)
+            self._call(event.index, event.name, ToolKind.FUNCTION, event.extra)
 
     def _settle(self) -> None:
         """End a call that was begun and never done: whole if its deltas made an object, else the answer is broken."""
@@ -195,13 +210,13 @@ class Writer:
             raise BrokenAnswerError
         self._complete(call, sent)
 
-    def _call(self, event_index: int, name: str, kind: ToolKind) -> CallOut | None:
+    def _call(self, event_index: int, name: str, kind: ToolKind, extra: str | None) -> CallOut | None:
         if self._one_call and self._calls:
             return None
         tool = self._special.get(name)
         custom = self._custom_tools and (kind is ToolKind.CUSTOM or (tool is not None and tool.kind is ToolKind.CUSTOM))
         namespace = tool.namespace if self._namespaces and tool is not None else None
-        call = CallOut(self._calls, event_index, name, custom=custom, namespace=namespace)
+        call = CallOut(self._calls, event_index, name, custom=custom, namespace=namespace, extra=extra)
         self._calls += 1
         self._open = call
         self._begin(call)
@@ -234,7 +249,7 @@ class Writer:
         return Usage(input_tokens=self._input_estimate(), output_tokens=max(1, -(-self._size // 4)), estimated=True)
 
     def _input_estimate(self) -> int:
-        return max(1, count(self._turn) - self._unseen_tokens)
+        return max(1, count(self._turn) - self._options.unseen_tokens)
 
     def _reason(self, finish: Finish) -> FinishReason:
         """Calls decide: an agent loop goes on whenever there is a complete one (CN06, E-cut), and never without one."""
@@ -262,9 +277,9 @@ class TextPart:
 class BodyWriter(Writer):
     """Collects the parts of an answer that goes out as one JSON body. Subclasses write `_body` and `_error`."""
 
-    def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
+    def __init__(self, turn: Turn, options: WriterOptions = DEFAULT_OPTIONS) -> None:
         """Begin without parts."""
-        super().__init__(turn, unseen_tokens=unseen_tokens, silence_block_s=silence_block_s)
+        super().__init__(turn, options)
         self._parts: list[TextPart | CallOut] = []
 
     def _body(self, finish: Finish) -> bytes:

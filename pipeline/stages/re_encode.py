@@ -17,7 +17,7 @@ from pipeline.protocols.anthropic_messages.write import MessagesBody, MessagesSt
 from pipeline.protocols.in_order import InOrder
 from pipeline.protocols.openai_chat.write import ChatBody, ChatStream
 from pipeline.protocols.openai_responses.write import ResponsesBody, ResponsesStream
-from pipeline.protocols.writing import BrokenAnswerError, Writer
+from pipeline.protocols.writing import BrokenAnswerError, Writer, WriterOptions
 from pipeline.settings import Settings
 from pipeline.stage import Encoder, Note, Receiver, StageError
 from pipeline.text.marker_check import MarkerCheck
@@ -47,7 +47,11 @@ class ReEncode:
         """Decide what a route wants once."""
         self._holds_text = settings.text_before_call == "hold"
         self._client_usage = settings.usage == "client"
-        self._silence_block_s = settings.silence_block_s
+        self._upstreams_model = settings.answer_model == "upstream"
+        keys = settings.reasoning_key
+        self._options = WriterOptions(
+            silence_block_s=settings.silence_block_s, reasoning_keys=("reasoning_content", "reasoning") if keys == "both" else (keys,)
+        )
         self._dialects = settings.dialects
 
     def prepare(self, turn: Turn, note: Note) -> Turn:  # noqa: ARG002
@@ -61,8 +65,12 @@ class ReEncode:
     def encode(self, turn: Turn, note: Note) -> Encoder:
         """Pick the writer, and put before it what this turn needs."""
         emulation = turn.emulation
-        unseen = emulation.contract_bytes // 4 if self._client_usage and emulation is not None else 0
-        writer = _WRITERS[turn.api, turn.stream](turn, unseen_tokens=unseen, silence_block_s=self._silence_block_s)
+        options = self._options
+        if self._client_usage and emulation is not None:
+            options = msgspec.structs.replace(options, unseen_tokens=emulation.contract_bytes // 4)
+        if self._upstreams_model and turn.upstream_model:
+            turn = msgspec.structs.replace(turn, model=turn.upstream_model)  # CN05
+        writer = _WRITERS[turn.api, turn.stream](turn, options)
         shapers: list[_Shaper] = [InOrder()]
         stop = None
         # With tools in play the upstream got no stop strings; for Messages we look ourselves, since an OpenAI upstream does not say which fired.

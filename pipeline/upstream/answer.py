@@ -59,6 +59,7 @@ class AnswerReader(ABC):
         "_frames",
         "_halves",
         "_reason",
+        "_stop_details",
         "_stop_sequence",
         "_thought_halves",
         "_traits",
@@ -77,6 +78,7 @@ class AnswerReader(ABC):
         self._at = 0
         self._reason: FinishReason | None = None
         self._stop_sequence: str | None = None
+        self._stop_details: Mapping[str, object] | None = None
         self._usage: Usage | None = None
         self._ended = False
 
@@ -198,7 +200,7 @@ class AnswerReader(ABC):
             reason = FinishReason.TOOL_CALLS
         if reason is FinishReason.STOP and self._stop_sequence is not None:
             reason = FinishReason.STOP_SEQUENCE
-        out.append(Finish(reason, self._usage, self._stop_sequence))
+        out.append(Finish(reason, self._usage, self._stop_sequence, self._stop_details))
 
     def _fail(self, failed: Failed, out: list[Event]) -> None:
         self._flush(out)

@@ -119,6 +119,9 @@ class MessagesReader(AnswerReader):
         fired = delta.get("stop_sequence")
         if type(fired) is str:
             self._stop_sequence = fired
+        details = delta.get("stop_details")
+        if type(details) is dict:
+            self._stop_details = details
         reason = delta.get("stop_reason")
         if type(reason) is str and reason:
             self._stopped(reason, out)

@@ -10,7 +10,7 @@ import re
 
 from msgspec import structs
 
-from pipeline.protocols import fields, tool_forms
+from pipeline.protocols import fields, limits, tool_forms
 from pipeline.protocols.anthropic_messages.blocks import Blocks
 from pipeline.protocols.anthropic_messages.builtin_tools import builtin_tool
 from pipeline.protocols.collector import Collector, silent
@@ -21,7 +21,6 @@ from pipeline.stage import Note
 from pipeline.turn import Call, ChoiceMode, Message, ResponseFormat, Role, Text, Tool, ToolChoice, Turn
 from pipeline.verdicts import DroppedParameter, ErrorKind
 
-_MAX_MESSAGES = 100_000
 # AR02: Claude Code opens its system prompt with a line that looks like a header and is for the vendor's billing alone.
 _BILLING = re.compile(r"x-anthropic-billing-header:[^\n]*\n?")
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
@@ -83,8 +82,8 @@ def _messages(body: Json, place: Place, blocks: Blocks) -> tuple[Message, ...]:
         raise place.at("messages").missing()
     count = 0
     for count, (entry, here) in enumerate(fields.objects(body, "messages", place), start=1):
-        if count > _MAX_MESSAGES:
-            raise place.at("messages").wrong(f"at most {_MAX_MESSAGES} messages are allowed")
+        if count > limits.MAX_ITEMS:
+            raise place.at("messages").wrong(f"at most {limits.MAX_ITEMS} messages are allowed")
         name = fields.required_text(entry, "role", here)
         role = _ROLES.get(name)
         if role is None:

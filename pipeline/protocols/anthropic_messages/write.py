@@ -13,7 +13,7 @@ from pipeline import json_values
 from pipeline.events import Failed, Finish
 from pipeline.protocols import ids
 from pipeline.protocols.errors import anthropic_error
-from pipeline.protocols.writing import SILENCE_BLOCK_S, STREAM_TYPE, BodyWriter, CallOut, TextPart, Writer, quote
+from pipeline.protocols.writing import DEFAULT_OPTIONS, STREAM_TYPE, BodyWriter, CallOut, TextPart, Writer, WriterOptions, quote
 from pipeline.turn import Turn, Usage
 from pipeline.verdicts import FinishReason
 
@@ -30,6 +30,7 @@ _STOP_REASON = {
     FinishReason.STOP: b"end_turn",
     FinishReason.STOP_SEQUENCE: b"stop_sequence",
     FinishReason.LENGTH: b"max_tokens",
+    FinishReason.CONTEXT_WINDOW: b"model_context_window_exceeded",
     FinishReason.CONTENT_FILTER: b"refusal",
     FinishReason.TOOL_CALLS: b"tool_use",
 }
@@ -41,9 +42,9 @@ class MessagesStream(Writer):
     content_type = STREAM_TYPE
     _custom_tools = False
 
-    def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
+    def __init__(self, turn: Turn, options: WriterOptions = DEFAULT_OPTIONS) -> None:
         """Begin without a block."""
-        super().__init__(turn, unseen_tokens=unseen_tokens, silence_block_s=silence_block_s)
+        super().__init__(turn, options)
         self._started = False
         self._index = -1
         self._block: Literal["text", "thinking", "tool_use"] | None = None
@@ -53,7 +54,7 @@ class MessagesStream(Writer):
         """A ping, which may stand before `message_start` (AS03); after long silence an empty delta in a block."""
         if self._over:
             return b""
-        if silence_s < self._silence_block_s:
+        if silence_s < self._options.silence_block_s:
             return _PING
         if self._block is None:
             self._open_block("text", b'{"type":"text","text":""}')
@@ -115,8 +116,9 @@ class MessagesStream(Writer):
         self._close_block()
         reason, sequence = _stop(self._reason(finish), finish, self._turn.stop)
         self._out.append(
-            b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"%b","stop_sequence":%b},"usage":%b}\n\n'
-            b'event: message_stop\ndata: {"type":"message_stop"}\n\n' % (reason, sequence, _usage(self._usage(finish)))
+            b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"%b","stop_sequence":%b%b},"usage":%b}\n\n'
+            b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+            % (reason, sequence, _details(reason, finish), _usage(self._usage(finish)))
         )
 
     def _error(self, failed: Failed) -> None:
@@ -131,13 +133,14 @@ class MessagesBody(BodyWriter):
     def _body(self, finish: Finish) -> bytes:
         reason, sequence = _stop(self._reason(finish), finish, self._turn.stop)
         return (
-            b'{"id":"%b","type":"message","role":"assistant","model":%b,"content":[%b],"stop_reason":"%b","stop_sequence":%b,"usage":%b}'
+            b'{"id":"%b","type":"message","role":"assistant","model":%b,"content":[%b],"stop_reason":"%b","stop_sequence":%b%b,"usage":%b}'
             % (
                 ids.mint(ids.MESSAGE_ANTHROPIC).encode(),
                 quote(self._turn.model),
                 b",".join(map(_block, self._parts)),
                 reason,
                 sequence,
+                _details(reason, finish),
                 _usage(self._usage(finish)),
             )
         )
@@ -164,6 +167,16 @@ def _stop(reason: FinishReason, finish: Finish, stops: tuple[str, ...]) -> tuple
     if sequence is None and reason is FinishReason.STOP_SEQUENCE and len(stops) == 1:
         sequence = stops[0]  # an upstream that does not say which one it was
     return _STOP_REASON[reason], b"null" if sequence is None else quote(sequence)
+
+
+def _details(reason: bytes, finish: Finish) -> bytes:
+    """What is known of a refusal (AN05); other ends have nothing to tell, and then there is no key: older clients do not know it."""
+    if reason != _STOP_REASON[FinishReason.CONTENT_FILTER]:
+        return b""
+    known = finish.stop_details or {}
+    category, explanation = (known.get(key) for key in ("category", "explanation"))
+    details = {"type": "refusal", "category": category, "explanation": explanation}
+    return b',"stop_details":' + json_values.dumps_bytes(details)
 
 
 def _usage(usage: Usage) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from pipeline.protocols import fields, placeholders, tool_forms
+from pipeline.protocols import fields, limits, placeholders, tool_forms
 from pipeline.protocols.collector import Collector, silent
 from pipeline.protocols.fields import Json, Place
 from pipeline.protocols.openai_content import content_parts
@@ -18,7 +18,6 @@ from pipeline.stage import Note
 from pipeline.turn import CUSTOM_INPUT, Arguments, Call, ChoiceMode, Message, Part, Result, Role, Text, Tool, ToolChoice, ToolKind, Turn
 from pipeline.verdicts import DroppedParameter, ErrorKind, ReplacedContent
 
-_MAX_MESSAGES = 100_000
 _MAX_STOPS = 4
 _MAX_CHOICES = 128
 
@@ -38,6 +37,8 @@ _DROPPED_WITH_TOOLS = (
     DroppedParameter.PREDICTION,
     DroppedParameter.WEB_SEARCH_OPTIONS,
     DroppedParameter.MODERATION,
+    # An answer that is made anew here is stored nowhere.
+    DroppedParameter.STORE,
 )
 
 
@@ -59,6 +60,8 @@ def read_request(turn: Turn, note: Note = silent, *, strict: bool = False) -> Tu
     stream = fields.flag(body, "stream", place)
     options = fields.optional_object(body, "stream_options", place) or {}
     sampling = _sampling(body, place, got, in_play=bool(tools) or history)
+    if strict:
+        limits.bounded_metadata(body, place)
     parallel = True
     if "parallel_tool_calls" in body:
         if body["parallel_tool_calls"] is None:
@@ -96,8 +99,8 @@ def _messages(body: Json, place: Place, got: Collector) -> tuple[tuple[Message, 
     old_calls = _OldCalls()
     count = 0
     for count, (entry, here) in enumerate(fields.objects(body, "messages", place), start=1):
-        if count > _MAX_MESSAGES:
-            raise place.at("messages").wrong(f"must have at most {_MAX_MESSAGES} messages")
+        if count > limits.MAX_ITEMS:
+            raise place.at("messages").wrong(f"must have at most {limits.MAX_ITEMS} messages")
         _message(entry, here, got, transcript, old_calls)
     if not count:
         raise place.at("messages").wrong("must have at least one message")
@@ -163,7 +166,10 @@ def _call(call: Json, place: Place, got: Collector) -> Part:
     if function is None:
         raise place.at("function").missing()
     called = fields.optional_text(function, "name", place.at("function")) or ""
-    return _named_call(called, function.get("arguments"), call_id, got)
+    made = _named_call(called, function.get("arguments"), call_id, got)
+    extra = call.get("extra_content")
+    # U09: what the upstream that made the call wants back with it. Nobody else reads it, so its shape is not ours to judge.
+    return structs.replace(made, extra=extra) if isinstance(made, Call) and isinstance(extra, dict) and extra else made
 
 
 def _named_call(name: str, raw: object, call_id: str, got: Collector, kind: ToolKind = ToolKind.FUNCTION) -> Part:
@@ -285,9 +291,6 @@ def _sampling(body: Json, place: Place, got: Collector, *, in_play: bool) -> dic
         sampling.pop("n", None)
     elif in_play:
         raise place.at("n").wrong("must be 1 when tools are in play", ErrorKind.UNSUPPORTED_VALUE)
-    # Nothing is stored here, so asking for it is asking in vain; not asking for it is what happens anyway.
-    if sampling.pop("store", False):
-        got.drop(DroppedParameter.STORE)
     modalities = fields.texts(body, "modalities", place)
     if in_play:
         if "audio" in modalities or "audio" in sampling:

@@ -11,7 +11,7 @@ from pipeline import json_values
 from pipeline.events import Failed, Finish
 from pipeline.protocols import ids
 from pipeline.protocols.errors import openai_error
-from pipeline.protocols.writing import COMMENT, SILENCE_BLOCK_S, STREAM_TYPE, BodyWriter, CallOut, TextPart, Writer, quote
+from pipeline.protocols.writing import COMMENT, DEFAULT_OPTIONS, STREAM_TYPE, BodyWriter, CallOut, TextPart, Writer, WriterOptions, quote
 from pipeline.turn import Turn, Usage
 from pipeline.verdicts import FinishReason
 
@@ -19,6 +19,7 @@ _FINISH = {
     FinishReason.STOP: b"stop",
     FinishReason.STOP_SEQUENCE: b"stop",
     FinishReason.LENGTH: b"length",
+    FinishReason.CONTEXT_WINDOW: b"length",
     FinishReason.CONTENT_FILTER: b"content_filter",
     FinishReason.TOOL_CALLS: b"tool_calls",
 }
@@ -29,9 +30,9 @@ class ChatStream(Writer):
 
     content_type = STREAM_TYPE
 
-    def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
+    def __init__(self, turn: Turn, options: WriterOptions = DEFAULT_OPTIONS) -> None:
         """Make the templates; the id comes with the first chunk (X29)."""
-        super().__init__(turn, unseen_tokens=unseen_tokens, silence_block_s=silence_block_s)
+        super().__init__(turn, options)
         self._shows_reasoning = True  # E-think: an extra key that breaks nobody (CS13)
         self._one_call = turn.legacy_functions  # CR07
         self._custom_tools = not turn.legacy_functions
@@ -72,7 +73,8 @@ class ChatStream(Writer):
     def _reasoning(self, text: str) -> None:
         if not self._prefix:
             self._start(b"null")
-        self._delta(b'{"reasoning_content":' + quote(text) + b"}")
+        quoted = quote(text)
+        self._delta(b"{" + b",".join(b'"%b":%b' % (key.encode(), quoted) for key in self._options.reasoning_keys) + b"}")
 
     def _begin(self, call: CallOut) -> None:
         if not self._prefix:
@@ -84,7 +86,7 @@ class ChatStream(Writer):
         call.id = ids.mint(ids.CALL)
         # CR03: streamed custom calls have this shape at OpenAI; only who declared a custom tool ever sees it.
         body = b'"custom","custom":{"name":%b,"input":""}' if call.custom else b'"function","function":{"name":%b,"arguments":""}'
-        self._delta(b'{"tool_calls":[{"index":%d,"id":"%b","type":%b}]}' % (call.index, call.id.encode(), body % name))
+        self._delta(b'{"tool_calls":[{"index":%d,"id":"%b","type":%b%b}]}' % (call.index, call.id.encode(), body % name, _extra(call)))
 
     def _arguments(self, call: CallOut, text: str) -> None:
         if self._legacy:
@@ -94,7 +96,10 @@ class ChatStream(Writer):
         self._delta(b'{"tool_calls":[{"index":%d,%b}]}' % (call.index, body % quote(text)))
 
     def _done(self, call: CallOut) -> None:
-        """A call has no end of its own in this protocol."""
+        """A call has no end of its own in this protocol; what came late with it is still told."""
+        late = b"" if self._legacy else _extra(call)
+        if late:
+            self._delta(b'{"tool_calls":[{"index":%d,"function":{"arguments":""}%b}]}' % (call.index, late))
 
     def _end(self, finish: Finish) -> None:
         if not self._prefix:
@@ -115,9 +120,9 @@ class ChatStream(Writer):
 class ChatBody(BodyWriter):
     """A completion in one body."""
 
-    def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
+    def __init__(self, turn: Turn, options: WriterOptions = DEFAULT_OPTIONS) -> None:
         """Show what the stream shows."""
-        super().__init__(turn, unseen_tokens=unseen_tokens, silence_block_s=silence_block_s)
+        super().__init__(turn, options)
         self._shows_reasoning = True
         self._one_call = turn.legacy_functions
         self._custom_tools = not turn.legacy_functions
@@ -129,7 +134,7 @@ class ChatBody(BodyWriter):
         legacy = self._turn.legacy_functions
         message: dict[str, object] = {"role": "assistant", "content": None if calls and not text else text, "refusal": None}
         if reasoning:
-            message["reasoning_content"] = reasoning
+            message.update(dict.fromkeys(self._options.reasoning_keys, reasoning))
         if calls and legacy:
             message["function_call"] = {"name": calls[0].name, "arguments": calls[0].text}
         elif calls:
@@ -150,7 +155,16 @@ class ChatBody(BodyWriter):
 def _call(call: CallOut) -> dict[str, object]:
     if call.custom:
         return {"id": ids.mint(ids.CALL), "type": "custom", "custom": {"name": call.name, "input": call.text}}
-    return {"id": ids.mint(ids.CALL), "type": "function", "function": {"name": call.name, "arguments": call.text}}
+    out: dict[str, object] = {"id": ids.mint(ids.CALL), "type": "function", "function": {"name": call.name, "arguments": call.text}}
+    return out if call.extra is None else {**out, "extra_content": json_values.loads(call.extra)}
+
+
+def _extra(call: CallOut) -> bytes:
+    """What the upstream wants back with this call (U09), once."""
+    if call.extra is None or call.extra_sent:
+        return b""
+    call.extra_sent = True
+    return b',"extra_content":' + call.extra.encode()
 
 
 def _finish_reason(reason: FinishReason, *, legacy: bool) -> bytes:

@@ -6,7 +6,7 @@ do neighbouring results; an item that nobody here knows, or that another server 
 
 from __future__ import annotations
 
-from pipeline.protocols import fields, placeholders
+from pipeline.protocols import fields, limits, placeholders
 from pipeline.protocols.collector import Collector
 from pipeline.protocols.fields import Json, Place
 from pipeline.protocols.openai_content import Content, content_parts
@@ -24,12 +24,13 @@ _OUTPUT_ENDINGS = ("_output", "_response")
 class Items:
     """Reads the items of one request into a transcript."""
 
-    __slots__ = ("_got", "_transcript", "tool_lists")
+    __slots__ = ("_got", "_strict", "_transcript", "tool_lists")
 
-    def __init__(self, transcript: Transcript, got: Collector) -> None:
-        """Messages go to the transcript, losses to the collector."""
+    def __init__(self, transcript: Transcript, got: Collector, *, strict: bool = False) -> None:
+        """Messages go to the transcript, losses to the collector. `strict` bounds what a tool returned (X37)."""
         self._transcript = transcript
         self._got = got
+        self._strict = strict
         self.tool_lists: list[tuple[Json, Place]] = []
         """Items with a `tools` array of their own (additional_tools, tool_search_output), each with its place."""
 
@@ -45,7 +46,8 @@ class Items:
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._result(self._output(item, place))
         elif kind == "item_reference":
-            # No state is held here. SDKs refer to their own earlier text this way; failing would end the conversation.
+            # No state is held here. SDKs refer to their own earlier items this way; failing would end the conversation. What a call
+            # returned comes as an item of its own and is kept: the guard makes user text of a result without its call (G3).
             self._got.replace(ReplacedContent.ITEM_REFERENCE)
         elif kind in ("additional_tools", "tool_search_output"):
             self.tool_lists.append((item, place))
@@ -91,6 +93,8 @@ class Items:
         if name and namespace:
             name = f"{namespace}.{name}"
         output = item.get("output")
+        if self._strict and isinstance(output, str):
+            limits.bounded_output(output, place.at("output"))
         content: Content
         if output is None or isinstance(output, str | list):
             content = content_parts(output, place.at("output"), self._got, rich=True)

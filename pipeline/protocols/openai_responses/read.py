@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from pipeline.protocols import fields, tool_forms
+from pipeline.protocols import fields, limits, tool_forms
 from pipeline.protocols.collector import Collector, silent
 from pipeline.protocols.fields import Json, Place
 from pipeline.protocols.openai_responses.items import Items
@@ -43,7 +43,7 @@ def read_request(turn: Turn, note: Note = silent, *, strict: bool = False) -> Tu
     instructions = fields.optional_text(body, "instructions", place)
     if instructions:
         transcript.add(Role.SYSTEM, [Text(instructions)])
-    items = Items(transcript, got)
+    items = Items(transcript, got, strict=strict)
     _input(body, place, transcript, items)
     offered = _Offered(got, strict=strict)
     offered.read(body, place)
@@ -92,6 +92,8 @@ def _input(body: Json, place: Place, transcript: Transcript, items: Items) -> No
         raise place.at("input").expected("a string or an array of items", value)
     if not value:
         raise place.at("input").wrong("must have at least one item")
+    if len(value) > limits.MAX_ITEMS:
+        raise place.at("input").wrong(f"must have at most {limits.MAX_ITEMS} items")
     for item, here in fields.objects(body, "input", place):
         items.add(item, here)
 
@@ -242,10 +244,8 @@ def _sampling(body: Json, place: Place, got: Collector) -> dict[str, object]:
             if len(text) > longest:
                 raise place.at(key).wrong(f"must have at most {longest} characters")
             sampling[key] = text
-    metadata = fields.optional_object(body, "metadata", place)
+    metadata = limits.bounded_metadata(body, place)
     if metadata:
-        if not all(isinstance(value, str) for value in metadata.values()):
-            raise place.at("metadata").wrong("all values must be strings")
         sampling["metadata"] = metadata
     reasoning = fields.optional_object(body, "reasoning", place) or {}
     effort = fields.optional_text(reasoning, "effort", place.at("reasoning"))

@@ -13,11 +13,15 @@ from pipeline import json_values
 from pipeline.events import Failed, Finish
 from pipeline.protocols import ids
 from pipeline.protocols.errors import openai_error, responses_failure_code
-from pipeline.protocols.writing import SILENCE_BLOCK_S, STREAM_TYPE, BodyWriter, CallOut, TextPart, Writer, quote
+from pipeline.protocols.writing import DEFAULT_OPTIONS, STREAM_TYPE, BodyWriter, CallOut, TextPart, Writer, WriterOptions, quote
 from pipeline.turn import Turn, Usage
 from pipeline.verdicts import FinishReason
 
-_INCOMPLETE = {FinishReason.LENGTH: b"max_output_tokens", FinishReason.CONTENT_FILTER: b"content_filter"}
+_INCOMPLETE = {
+    FinishReason.LENGTH: b"max_output_tokens",
+    FinishReason.CONTEXT_WINDOW: b"max_output_tokens",
+    FinishReason.CONTENT_FILTER: b"content_filter",
+}
 
 # RN01: what a response object repeats of its request, for requests that said nothing. Reading normalises what they did say (RN02).
 _DEFAULTS: dict[str, object] = {
@@ -86,9 +90,9 @@ class ResponsesStream(Writer):
     content_type = STREAM_TYPE
     _namespaces = True
 
-    def __init__(self, turn: Turn, *, unseen_tokens: int = 0, silence_block_s: float = SILENCE_BLOCK_S) -> None:
+    def __init__(self, turn: Turn, options: WriterOptions = DEFAULT_OPTIONS) -> None:
         """Begin without an item; ids come with the first event (X29)."""
-        super().__init__(turn, unseen_tokens=unseen_tokens, silence_block_s=silence_block_s)
+        super().__init__(turn, options)
         self._number = 0
         self._response: _Response | None = None
         self._items: list[bytes] = []

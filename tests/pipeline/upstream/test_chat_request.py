@@ -7,6 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from pipeline.protocols import tool_forms
 from pipeline.settings import Settings, UpstreamTraits
 from pipeline.stages.upstream import Upstream
 from pipeline.turn import (
@@ -277,3 +278,13 @@ def test_big_integers_and_lone_surrogates_survive_the_way_out():
     call = Call("c", "look", Arguments({"n": 12345678901234567890123}))
     body = Upstream(NATIVE).build(turn(say(Role.ASSISTANT, "x\ud800", call)), UpstreamTraits(), frozenset()).body
     assert b"12345678901234567890123" in body and "x\ufffd".encode() in body
+
+
+def test_a_custom_tool_in_a_namespace_keeps_its_grammar():
+    """Its name must be bent for the wire, its description must not be lost on the way (CR03)."""
+    form = {"type": "grammar", "syntax": "lark", "definition": "start: HUNK+"}
+    tool = Tool("agents.edit", "Edits.", kind=ToolKind.CUSTOM, namespace="agents", format=form)
+    for one in (tool, replace(tool, native=tool_forms.native_form(tool)), replace(tool, native={"type": "custom"})):
+        function = build(turn(tools=(one,)), settings=NATIVE)["tools"][0]["function"]
+        assert function["name"] == "agents_edit"
+        assert function["description"] == "Edits.\n\nThe input must match this lark grammar:\nstart: HUNK+"

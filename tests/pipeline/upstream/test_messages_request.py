@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.settings import Settings, UpstreamTraits
 from pipeline.stages.upstream import Upstream
-from pipeline.turn import Arguments, Call, ChoiceMode, Emulation, Image, Media, Result, Role, Text, Tool, ToolChoice, Turn
+from pipeline.turn import Arguments, Call, ChoiceMode, Emulation, Image, Media, Result, Role, Text, Tool, ToolChoice, ToolKind, Turn
 from pipeline.upstream.messages_request import DEFAULT_MAX_TOKENS
 from pipeline.verdicts import Api, Mode
 from tests.pipeline.upstream.test_chat_request import CALLS, DIALOGUE, RESULTS, TOOL, say, turn
@@ -129,3 +129,9 @@ def test_betas_of_the_client_go_on_to_this_api_alone():
     sent = stage.build(one, TRAITS, frozenset()).headers
     assert sent == (("anthropic-version", "2023-06-01"), ("anthropic-beta", "context-1m"))
     assert stage.build(one, UpstreamTraits(), frozenset()).headers == ()
+
+
+def test_a_custom_tool_keeps_its_grammar():
+    form = {"type": "grammar", "syntax": "regex", "definition": "[0-9]+"}
+    sent = build(turn(tools=(Tool("count", kind=ToolKind.CUSTOM, format=form),)))["tools"][0]
+    assert sent["description"] == "The input must match this regex grammar:\n[0-9]+"

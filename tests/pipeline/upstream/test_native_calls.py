@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from pipeline.events import CallDone, Failed, Finish
+from pipeline.events import CallBegun, CallDone, Failed, Finish
 from pipeline.settings import Settings, UpstreamTraits
 from pipeline.stages.upstream import Upstream
-from pipeline.turn import Tool, ToolKind, Turn
+from pipeline.turn import Arguments, Call, Message, Role, Tool, ToolKind, Turn
 from pipeline.verdicts import Api, BlockOutcome, ErrorKind, FinishReason, Mode
 from tests.cases.upstream_faults import STOP, call, calls, delta, sse
 from tests.support.reading import read
@@ -98,3 +98,31 @@ def test_entries_of_any_shape_are_survived():
     odd = [None, 5, [], {}, {"function": None}, {"function": 7}, {"index": "x", "id": 4}, {"function": {"name": 3, "arguments": 1.5}}]
     got = read([sse({"choices": [{"delta": {"tool_calls": odd}}]}, {"choices": [{"delta": {"tool_calls": {"a": 1}}}]}, STOP).encode()])
     assert got.calls == [] and isinstance(got.end, Finish)
+
+
+SIGNED = {"google": {"thought_signature": "c2ln+/=="}}
+
+
+@pytest.mark.parametrize("settings", [Settings(), LIVE])
+def test_what_hangs_on_a_call_stays_with_it(settings: Settings):
+    signed = {**call(0, "c", "look", '{"q":"x"}'), "extra_content": SIGNED}
+    late = {"index": 1, "extra_content": SIGNED, "function": {}}
+    frames = sse(*(calls(entry) for entry in (signed, call(1, "d", "read", "{}"), late, call(2, "e", "plain", "{}"))), STOP)
+    reader = Upstream(settings).read(Turn(Api.OPENAI_CHAT), UpstreamTraits(), "", lambda *_, **__: None)
+    events = [*reader.feed(frames.encode()), *reader.close()]
+    done = [json.loads(event.extra or "null") for event in events if isinstance(event, CallDone)]
+    assert done == [SIGNED, SIGNED, None]
+    begun = [json.loads(event.extra or "null") for event in events if isinstance(event, CallBegun)]
+    assert begun == ([SIGNED, None, None] if settings is LIVE else [])
+
+
+def test_and_goes_back_upstream_with_the_call():
+    made = Call("c1", "look", Arguments("{}"), extra=SIGNED)
+    turn = Turn(Api.OPENAI_CHAT, model="m", messages=(Message(Role.ASSISTANT, (made,)),), tools=(Tool("look"),))
+
+    def sent(traits: UpstreamTraits) -> dict:
+        body = json.loads(Upstream(Settings(tools=Mode.NATIVE)).build(turn, traits, frozenset()).body)
+        return body["messages"][-1]["tool_calls"][0]
+
+    assert sent(UpstreamTraits())["extra_content"] == SIGNED
+    assert "extra_content" not in sent(UpstreamTraits(extra_fields=False))

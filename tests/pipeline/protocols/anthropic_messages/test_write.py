@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.events import ArgumentsDelta, CallBegun, CallDone, Failed, Finish, ReasoningDelta, TextDelta
 from pipeline.protocols.anthropic_messages.write import MessagesBody, MessagesStream
+from pipeline.protocols.writing import WriterOptions
 from pipeline.turn import Emulation, Message, Role, Text, Tool, ToolKind, Turn, Usage
 from pipeline.verdicts import Api, ErrorKind, FinishReason
 from tests.conformance.answers import both, violations, write_body, write_stream
@@ -90,6 +91,7 @@ def test_an_empty_answer_has_no_block():
     [
         (Finish(), ("end_turn", None)),
         (Finish(FinishReason.LENGTH), ("max_tokens", None)),
+        (Finish(FinishReason.CONTEXT_WINDOW), ("model_context_window_exceeded", None)),
         (Finish(FinishReason.CONTENT_FILTER), ("refusal", None)),
         (Finish(FinishReason.STOP_SEQUENCE, stop_sequence="END"), ("stop_sequence", "END")),
         (Finish(FinishReason.STOP_SEQUENCE), ("stop_sequence", None)),
@@ -98,6 +100,21 @@ def test_an_empty_answer_has_no_block():
 )
 def test_stop_reasons_without_calls(finish, expected):
     assert both(TURN, [TextDelta("x")], finish).finish == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "told_of"),
+    [
+        (None, {"category": None, "explanation": None}),
+        ({"type": "refusal", "category": "bio", "explanation": "no"}, {"category": "bio", "explanation": "no"}),
+    ],
+)
+def test_a_refusal_says_what_is_known_of_it(known, told_of):
+    finish = Finish(FinishReason.CONTENT_FILTER, stop_details=known)
+    details = {"type": "refusal", **told_of}
+    assert json.loads(write_body(TURN, [TextDelta("x")], finish))["stop_details"] == details
+    assert told(write_stream(TURN, [[TextDelta("x")]], finish))[-2]["delta"]["stop_details"] == details
+    assert "stop_details" not in told(write_stream(TURN, [[TextDelta("x")]], Finish()))[-2]["delta"]
 
 
 def test_the_only_stop_sequence_is_the_one_that_fired():
@@ -176,7 +193,7 @@ def test_long_silence_in_an_open_block_stays_in_it():
 
 
 def test_the_length_of_silence_is_configurable():
-    assert kinds(MessagesStream(TURN, silence_block_s=5.0).keep_alive(6.0)) == [
+    assert kinds(MessagesStream(TURN, WriterOptions(silence_block_s=5.0)).keep_alive(6.0)) == [
         "message_start",
         "content_block_start",
         "content_block_delta",

@@ -514,7 +514,33 @@ def test_they_are_dropped_or_refused_when_tools_are_in_play(in_play):
     assert read(n=1, logprobs=False, **in_play).warnings == ()
 
 
-def test_storing_is_dropped_and_not_storing_is_no_news():
-    assert read(store=True).warnings == ("dropped store",)
-    assert read(store=False).warnings == ()
-    assert "store" not in read(store=True).sampling
+def test_storing_is_dropped_with_tools_and_passes_without():
+    assert read(store=True, tools=[PING]).warnings == ("dropped store",)
+    assert "store" not in read(store=True, tools=[PING]).sampling
+    assert read(store=False, tools=[PING]).warnings == () == read(store=True).warnings
+    assert read(store=True).sampling == {"store": True}
+
+
+def test_what_an_upstream_hung_on_its_call_is_kept_with_it():
+    extra = {"google": {"thought_signature": "c2ln"}}
+
+    def kept(value):
+        call = {**USED[1]["tool_calls"][0], "extra_content": value}
+        return read(messages=[*HELLO, {**USED[1], "tool_calls": [call]}, USED[2]]).messages[1].parts[0].extra
+
+    assert kept(extra) == extra
+    assert [kept(odd) for odd in (None, {}, "text", [1])] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{str(number): "v" for number in range(17)}, {"k" * 65: "v"}, {"k": "v" * 513}, {"k": 1}],
+)
+def test_metadata_is_bounded_only_when_strict(metadata):
+    assert read(metadata=metadata).sampling == {"metadata": metadata}
+    assert failure(metadata=metadata, strict=True).parameter == "metadata"
+    assert read(metadata={"k" * 64: "v" * 512}, strict=True).sampling
+
+
+def test_more_messages_than_the_api_takes_are_refused():
+    assert failure(messages=HELLO * 100_001).parameter == "messages"

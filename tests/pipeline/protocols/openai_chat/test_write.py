@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from pipeline.events import (
     ArgumentsDelta,
@@ -17,6 +18,7 @@ from pipeline.events import (
 )
 from pipeline.protocols.openai_chat.write import ChatBody, ChatStream
 from pipeline.protocols.writing import BrokenAnswerError
+from pipeline.settings import Settings
 from pipeline.turn import Tool, ToolKind, Turn, Usage
 from pipeline.verdicts import Api, BlockOutcome, ErrorKind, FinishReason, SpanKind
 from tests.conformance.answers import both, violations, write_body, write_stream
@@ -274,3 +276,58 @@ def test_events_that_are_no_content_leave_no_trace():
 def test_content_types():
     assert ChatStream(TURN).content_type == "text/event-stream; charset=utf-8"
     assert ChatBody(TURN).content_type == "application/json"
+
+
+# What a route chooses
+
+
+@pytest.mark.parametrize(
+    ("setting", "keys"),
+    [("reasoning_content", {"reasoning_content"}), ("reasoning", {"reasoning"}), ("both", {"reasoning_content", "reasoning"})],
+)
+def test_reasoning_stands_under_the_names_that_the_route_says(setting: str, keys: set[str]):
+    settings = Settings(reasoning_key=setting)
+    events = [ReasoningDelta("so"), TextDelta("x")]
+    raw = write_stream(TURN, [events], Finish(), settings)
+    assert [delta for delta in deltas(raw) if "content" not in delta and delta] == [dict.fromkeys(keys, "so")]
+    message = json.loads(write_body(TURN, events, Finish(), settings))["choices"][0]["message"]
+    assert {key: message[key] for key in message if key.startswith("reasoning")} == dict.fromkeys(keys, "so")
+
+
+def test_the_model_is_the_one_asked_for_unless_the_route_says_otherwise():
+    routed = replace(TURN, upstream_model="vendor/model-7")
+    for settings, name in ((None, "my/model"), (Settings(answer_model="upstream"), "vendor/model-7")):
+        assert {chunk["model"] for chunk in chunks(write_stream(routed, [[TextDelta("x")]], Finish(), settings))} == {name}
+        assert json.loads(write_body(routed, [TextDelta("x")], Finish(), settings))["model"] == name
+    assert chunks(write_stream(TURN, [], Finish(), Settings(answer_model="upstream")))[0]["model"] == "my/model"
+
+
+# What an upstream hung on its call (U09)
+
+SIGNED = '{"google":{"thought_signature":"c2ln"}}'
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [CallDone(0, "a", "{}", extra=SIGNED)],
+        [CallBegun(0, "a", extra=SIGNED), ArgumentsDelta(0, "{}"), CallDone(0, "a", "{}", extra=SIGNED)],
+        [CallBegun(0, "a"), ArgumentsDelta(0, "{}"), CallDone(0, "a", "{}", extra=SIGNED)],
+    ],
+)
+def test_what_comes_with_a_call_goes_on_with_it_once(events):
+    raw = write_stream(TURN, [events], Finish())
+    found = [call for delta in deltas(raw) for call in delta.get("tool_calls", []) if "extra_content" in call]
+    assert [call["extra_content"] for call in found] == [json.loads(SIGNED)]
+    assert all("function" in call for call in found)
+    message = json.loads(write_body(TURN, events, Finish()))["choices"][0]["message"]
+    assert message["tool_calls"][0]["extra_content"] == json.loads(SIGNED)
+    legacy = replace(TURN, legacy_functions=True)
+    assert b"extra_content" not in write_stream(legacy, [events], Finish()) + write_body(legacy, events, Finish())
+
+
+def test_a_full_context_window_is_a_matter_of_length():
+    assert (
+        both(TURN, [TextDelta("x")], Finish(FinishReason.CONTEXT_WINDOW)).finish
+        == both(TURN, [TextDelta("x")], Finish(FinishReason.LENGTH)).finish
+    )

@@ -82,6 +82,9 @@ def test_a_malformed_request_is_refused_by_the_name_of_its_field(body, parameter
         ("max_output_tokens", 0, "max_output_tokens"),
         ("temperature", 3, "temperature"),
         ("metadata", {"a": 1}, "metadata"),
+        ("metadata", {"a": "v" * 513}, "metadata"),
+        ("metadata", {"k" * 65: "v"}, "metadata"),
+        ("metadata", {str(number): "v" for number in range(17)}, "metadata"),
         ("safety_identifier", "x" * 65, "safety_identifier"),
         ("parallel_tool_calls", 1, "parallel_tool_calls"),
         ("text", {"format": {"type": "yaml"}}, "text.format.type"),
@@ -465,3 +468,26 @@ def test_the_echo_shows_the_tools_that_are_in_force():
 
 def test_the_user_is_repeated_only_where_there_is_one():
     assert read(user="u").echo["user"] == "u"
+
+
+# Limits of the original API
+
+
+def test_more_items_than_the_api_takes_are_refused():
+    assert failure(input=[user("x")] * 100_001).parameter == "input"
+
+
+def test_a_long_output_of_a_tool_is_refused_only_when_strict():
+    long = {**OUTPUT, "output": "x" * 10_485_761}
+    assert len(read(input=[CALL, long]).messages[1].parts[0].content[0].text) == 10_485_761
+    assert failure(input=[CALL, long], strict=True).parameter == "input[1].output"
+    assert read(input=[CALL, {**OUTPUT, "output": "x" * 10_485_760}], strict=True).messages
+
+
+def test_a_result_is_kept_where_its_call_is_only_referred_to():
+    """Nothing is stored here, so the call itself is unknown; what it returned is not lost, and the client is told."""
+    notes = Notes()
+    turn = read(notes, input=[user("q"), {"type": "item_reference", "id": "fc_1"}, OUTPUT], tools=[PING])
+    assert shown(turn)[-1] == ("user", [("result", "c1", ["pong"])])
+    assert turn.warnings == ("replaced item_reference",)
+    assert [note["kind"] for note in notes.of(Noted.CONTENT_REPLACED)] == [ReplacedContent.ITEM_REFERENCE]
