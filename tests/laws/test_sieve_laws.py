@@ -121,6 +121,8 @@ FOUND = {
         ['  <tool_calls```json action\n{"tool": "x", "parameters": {}}\n```<|DSML|tool_calls>', SMALLEST],
         {},
     ),
+    "white space in an attribute name": (["<invoke m", "\u2028\x00", '=""><parameter n="">'], {"wide": True}),
+    "a result behind a plain call": (['```json\n{"tool":"x","parameters":{}```n', "\n<DSMLtool_result`"], {"max_tag_chars": 20}),
     "a limit inside a code span": (
         ['`>```json action{"tool":"d","parameters":{"":0}```\n', '```json action\n{"tool":"-","parameters": {}}\n```>'],
         {"max_block_chars": 80},
