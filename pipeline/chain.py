@@ -36,7 +36,10 @@ __all__ = ["DEFAULT_STAGES", "REQUIRED_STAGES", "STAGE_GROUP", "Chain", "ChainEr
 
 
 def build(names: Sequence[str], settings: Settings) -> Chain:
-    """Load and construct the named stages. Raises ChainError for an unknown, doubled or missing name, naming the known ones."""
+    """Load and construct the named stages. Others may stand anywhere between the built-in ones, which keep their order.
+
+    Raises ChainError for an unknown, doubled, missing or misplaced name, naming the known ones.
+    """
     known = stage_entry_points()
     for name in names:
         if name not in known:
@@ -46,4 +49,7 @@ def build(names: Sequence[str], settings: Settings) -> Chain:
     for name in REQUIRED_STAGES:
         if name not in names:
             raise ChainError(f"stages: {name!r} cannot be left out")
+    ours = [name for name in names if name in DEFAULT_STAGES]
+    if ours != [name for name in DEFAULT_STAGES if name in ours]:
+        raise ChainError(f"stages: the built-in ones keep their order: {', '.join(name for name in DEFAULT_STAGES if name in ours)}")
     return Chain([known[name].load()(settings) for name in names], settings)

@@ -440,7 +440,10 @@ class Exchange:
             return
         accept = decision if isinstance(decision, Accept) else Accept(decision.verdict)
         self._skipped(accept)
-        if isinstance(end, Failed):
+        if self._fallback is not None and accept.verdict in _WORSE_THAN_TEXT and self._fallback.text_chars and attempt.holding:
+            self._close_attempt(attempt, accept.verdict)
+            self._fall_back(now, "exhausted")  # an answer in words was held; a last attempt without one is no better (R7)
+        elif isinstance(end, Failed):
             self._fail(end, accept.verdict, now, attempt)
         else:
             self._deliver(attempt, end, accept, now)
@@ -481,12 +484,12 @@ class Exchange:
     def _may_resend(self, failed: Failed) -> bool:
         return failed.kind is not ErrorKind.UPSTREAM_TIMEOUT
 
-    def _fall_back(self, now: float) -> None:
+    def _fall_back(self, now: float, result: str = "upstream_failed") -> None:
         """Deliver the first answer after all: whole if it ended, else live from here on (R7)."""
         attempt = self._fallback
         assert attempt is not None  # noqa: S101
         self._current = attempt
-        self._bind("retry_on_refusal", attempt.number)(Noted.RETRY_ENDED, result="upstream_failed")
+        self._bind("retry_on_refusal", attempt.number)(Noted.RETRY_ENDED, result=result)
         verdict = attempt.verdict or _plain_verdict(attempt)
         if isinstance(attempt.end, Failed):
             self._fail(attempt.end, Verdict.UPSTREAM_FAILED, now, attempt)
@@ -727,6 +730,7 @@ class Exchange:
         return finish if usage is finish.usage else msgspec.structs.replace(finish, usage=usage)
 
 
+_WORSE_THAN_TEXT = frozenset({Verdict.EMPTY, Verdict.TRUNCATED, Verdict.MALFORMED})
 _STATED_OUTCOMES = frozenset({Verdict.MISSING_CALL, Verdict.MALFORMED, Verdict.REFUSED})
 
 

@@ -8,6 +8,7 @@ markers is the same object.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Protocol
 
 import msgspec
@@ -19,6 +20,7 @@ from pipeline.contract.wording import next_step
 from pipeline.dialects.dialect import Dialect
 from pipeline.history import records
 from pipeline.turn import Call, Message, Part, Result, Role, Text
+from pipeline.upstream.fold import text_of
 
 
 class Voice(Protocol):
@@ -102,9 +104,23 @@ def _end_of_results(messages: Sequence[Message], at: int) -> int:
 
 
 def _speaking(message: Message, voice: Voice) -> Message:
-    parts = tuple(_spoken(part, voice) for part in message.parts)
-    same = all(new is old for new, old in zip(parts, message.parts, strict=True))
+    parts = tuple(_spoken(part, voice) for part in _whole_texts(message.parts, voice))
+    same = len(parts) == len(message.parts) and all(new is old for new, old in zip(parts, message.parts, strict=True))
     return message if same else msgspec.structs.replace(message, parts=parts)
+
+
+def _whole_texts(parts: tuple[Part, ...], voice: Voice) -> tuple[Part, ...]:
+    """Texts that stand together as the one text they will be sent as, where a marker lies across their border (C10); else the same parts."""
+    if len(parts) < 2:
+        return parts
+    out: list[Part] = []
+    for is_text, group in groupby(parts, key=lambda part: isinstance(part, Text)):
+        run = list(group)
+        joined = text_of(run) if is_text and len(run) > 1 else ""
+        if joined and voice.text(joined) != text_of([_spoken(part, voice) for part in run]):
+            run = [Text(joined)]
+        out += run
+    return parts if len(out) == len(parts) else tuple(out)
 
 
 def _spoken(part: Part, voice: Voice) -> Part:

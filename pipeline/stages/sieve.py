@@ -291,8 +291,9 @@ class Sieve:
                 if state is _In.CUT and self.cut:
                     self._release.cut(self._at, self._at + len(piece))
                     self._at += len(piece)
-                return
-        self._release.bound(self._block_at + self._block_size if self._state is _In.BLOCK else self._at + len(self._held))
+                break
+        # Only what is decided counts: what is held may turn out to end the wait at its first character.
+        self._release.bound(self._at)
         self._calm = self._state is _In.TEXT and not self._held and not self._behind and self._markdown.resting and self._release.idle
 
     # START and REASONING.
@@ -775,7 +776,7 @@ class SieveStage:
 
     def __init__(self, settings: Settings) -> None:
         """Decide everything that the route decides. Raises UnknownDialectError."""
-        self._dialects = load(settings.dialects)
+        self._dialects = load(tuple(dict.fromkeys((settings.contract, *settings.dialects))))  # what is taught is read (S1)
         self._base = ParserOptions(
             wide=settings.tolerance == "wide",
             stream_arguments=settings.stream_arguments,

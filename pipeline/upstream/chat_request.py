@@ -17,7 +17,7 @@ from pipeline.protocols.collector import Collector
 from pipeline.settings import UpstreamTraits
 from pipeline.turn import Call, ChoiceMode, Image, Media, Message, Result, Role, Text, Tool, ToolChoice, Turn
 from pipeline.upstream.fold import bent, fold, text_of
-from pipeline.upstream.native import names_of, offered
+from pipeline.upstream.native import names_of, offered, taught
 from pipeline.upstream.refused import leave_out, lose, refuse_choices
 from pipeline.upstream.wire_names import WireIds, WireNames
 from pipeline.verdicts import Mode
@@ -80,11 +80,10 @@ def chat_body(turn: Turn, traits: UpstreamTraits, without: frozenset[str], mode:
     if turn.max_tokens is not None:
         limit: str = traits.max_tokens_field
         body[_OTHER_LIMIT[limit] if limit in without else limit] = turn.max_tokens
-    if turn.emulation is None:
-        if turn.stop:
-            body["stop"] = list(turn.stop)
-        if turn.response_format is not None:
-            body["response_format"] = turn.response_format.native
+    if turn.stop and turn.emulation is None:
+        body["stop"] = list(turn.stop)
+    if turn.response_format is not None and not taught(turn):
+        body["response_format"] = turn.response_format.native
     if tools:
         body["tools"] = [_tool(tool, names) for tool in tools]
         choice = _choice(turn.tool_choice, names)

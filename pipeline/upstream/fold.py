@@ -57,11 +57,13 @@ def fold(messages: Iterable[Message], traits: UpstreamTraits, api: Api, lost: Co
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
-    """Neighbours of one role as one message, their parts in order."""
+    """Neighbours of one role as one message, their parts in order. A blank line parts their texts, so that no marker forms across the border."""
     out: list[Message] = []
     for message in messages:
         if out and out[-1].role is message.role:
-            out[-1] = Message(message.role, out[-1].parts + message.parts, out[-1].name)
+            before, behind = out[-1].parts, message.parts
+            apart = (Text("\n\n"),) if before and behind and isinstance(before[-1], Text) and isinstance(behind[0], Text) else ()
+            out[-1] = Message(message.role, (*before, *apart, *behind), out[-1].name)
         else:
             out.append(message)
     return out

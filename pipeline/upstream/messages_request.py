@@ -16,7 +16,7 @@ from pipeline.protocols.collector import Collector
 from pipeline.settings import UpstreamTraits
 from pipeline.turn import Call, ChoiceMode, Image, Media, Message, Part, Result, Role, Text, Tool, Turn
 from pipeline.upstream.fold import DATA_URL, bent, data_url, fold, text_of
-from pipeline.upstream.native import names_of, offered
+from pipeline.upstream.native import names_of, offered, taught
 from pipeline.upstream.refused import NEEDED, leave_out, lose, refuse_choices
 from pipeline.upstream.wire_names import WireIds, WireNames
 from pipeline.verdicts import DroppedParameter, Mode
@@ -78,7 +78,7 @@ def _sampling(turn: Turn, traits: UpstreamTraits, without: frozenset[str], lost:
         elif not (key == "reasoning_effort" and value == "none"):
             lose(key, value, lost)
     wanted = turn.response_format
-    if wanted is not None and turn.emulation is None:
+    if wanted is not None and not taught(turn):
         if wanted.schema is not None and configurable:
             output["format"] = {"type": "json_schema", "schema": wanted.schema}
         else:

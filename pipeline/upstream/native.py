@@ -1,4 +1,4 @@
-"""Whether a turn's tools go upstream as tools, and in which form. Shared by both request writers.
+"""Whether a turn's tools and demands go upstream as such, and in which form. Shared by both request writers.
 
 In: a turn and the route's mode. Out: the tools to declare. Under emulation no tool field ever leaves; where the contract did not speak
 (another mode, a chain without it, a history that is still structured) the upstream gets the tools natively.
@@ -22,3 +22,8 @@ def offered(turn: Turn, mode: Mode) -> tuple[Tool, ...]:
 def names_of(turn: Turn) -> WireNames:
     """The turn's tool names as an upstream takes them."""
     return WireNames(tool.name for tool in turn.tools)
+
+
+def taught(turn: Turn) -> bool:
+    """Whether the contract stands in the messages, and with it the demand for a format of the answer (CR10)."""
+    return turn.emulation is not None and turn.emulation.injected

@@ -19,7 +19,7 @@ from rich.console import Console
 def command(upstream: str | None, model: str | None, key_env: str | None, *, scripted: bool, full: bool) -> None:
     """Show tool calling with a model that has none: what goes in and out at every step."""
     from proxy.demo.real_model import model_file  # noqa: PLC0415 - the other commands start without the demo's parts
-    from proxy.demo.show import Endpoint, show  # noqa: PLC0415
+    from proxy.demo.show import DemoError, Endpoint, show  # noqa: PLC0415
 
     missing = [name for name in ("openai", "anthropic") if find_spec(name) is None]
     if missing:
@@ -34,4 +34,8 @@ def command(upstream: str | None, model: str | None, key_env: str | None, *, scr
     console = Console()
     if endpoint is None and not real and not scripted:
         console.print("The real small model is not installed (README says how): the embedded scripted one plays its part.")
-    raise SystemExit(asyncio.run(show(endpoint, real=real, full=full, console=console)))
+    try:
+        code = asyncio.run(show(endpoint, real=real, full=full, console=console))
+    except DemoError as exc:
+        raise click.ClickException(str(exc)) from exc
+    raise SystemExit(code)

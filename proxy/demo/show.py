@@ -33,6 +33,10 @@ _COUNTER = re.compile(
 )
 
 
+class DemoError(Exception):
+    """The demo cannot go on; the message says why in words for a person."""
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A model to run the demo against: OpenAI-compatible base URL ending in /v1, its name, its key, what to call it."""
@@ -53,11 +57,14 @@ async def show(endpoint: Endpoint | None, *, real: bool, full: bool, console: Co
             async with _proxy(tapped) as (public, admin, log):
                 story = TerminalStory(console, tap, full=full)
                 bench = Workbench()
-                answers = [
-                    await agent(public, model.model, model.key, task, bench, story)
-                    for agent in (openai_agent, anthropic_agent)
-                    for task in TASKS
-                ]
+                try:
+                    answers = [
+                        await agent(public, model.model, model.key, task, bench, story)
+                        for agent in (openai_agent, anthropic_agent)
+                        for task in TASKS
+                    ]
+                except (openai.APIError, anthropic.APIError) as exc:
+                    raise DemoError(f"the model at {model.base_url} did not answer: {exc}") from exc
                 await _counters(admin, console)
                 console.print(f"{len(answers)} tasks, {bench.calls} calls run, notes saved: {bench.notes}")
                 console.print(f"log of the proxy: {log}")
@@ -93,8 +100,8 @@ port = {admin}
 url = "{upstream}"
 
 [defaults]
-example_turns = 3
-contract_max_bytes = 1200
+example_turns = 1
+contract_max_bytes = 900
 """
 
 
@@ -132,7 +139,7 @@ async def _until_up(url: str, process: asyncio.subprocess.Process) -> None:
     async with aiohttp.ClientSession() as session:
         while loop.time() < until:
             if process.returncode is not None:
-                raise RuntimeError(f"a process of the demo ended while it started, with code {process.returncode}")
+                raise DemoError(f"a process of the demo ended while it started, with code {process.returncode}")
             try:
                 async with session.get(url) as answer:
                     if answer.status == 200:
@@ -140,7 +147,7 @@ async def _until_up(url: str, process: asyncio.subprocess.Process) -> None:
             except aiohttp.ClientError:
                 pass
             await asyncio.sleep(0.1)
-    raise RuntimeError(f"{url} did not come up within {START_SECONDS:.0f} s")
+    raise DemoError(f"{url} did not come up within {START_SECONDS:.0f} s")
 
 
 async def _counters(admin: str, console: Console) -> None:

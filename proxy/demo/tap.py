@@ -74,7 +74,11 @@ class Tap:
         headers = {**self._headers, "content-type": "application/json"}
         if "authorization" in request.headers and not self._headers:
             headers["authorization"] = request.headers["authorization"]
-        async with self._session.post(f"{self.base_url}/chat/completions", data=body, headers=headers, allow_redirects=False) as answer:
+        try:
+            answer = await self._session.post(f"{self.base_url}/chat/completions", data=body, headers=headers, allow_redirects=False)
+        except aiohttp.ClientError as exc:
+            return web.json_response({"error": {"message": f"{type(exc).__name__}: the endpoint cannot be reached"}}, status=502)
+        async with answer:
             exchange.status = answer.status
             response = web.StreamResponse(status=answer.status, headers={"content-type": answer.headers.get("content-type", "")})
             await response.prepare(request)

@@ -47,6 +47,7 @@ def test_a_stage_may_be_left_out():
         ((*DEFAULT_STAGES, "nonsense"), "unknown stage 'nonsense'; known: "),
         ((*DEFAULT_STAGES, "sieve"), "'sieve' stands twice"),
         (tuple(name for name in DEFAULT_STAGES if name != "upstream"), "'upstream' cannot be left out"),
+        (tuple(reversed(DEFAULT_STAGES)), "the built-in ones keep their order: normalize, history_guard, "),
     ],
 )
 def test_a_list_that_cannot_work_says_why(names, message):

@@ -91,6 +91,18 @@ class TestRetries:
         assert e.record.verdict is Verdict.REFUSED
         assert e.record.attempts == 3
 
+    def test_a_last_attempt_without_words_gives_way_to_the_held_first_answer(self):
+        for stream in (True, False):
+            e = Bench(max_retries=1, stream=stream).exchange
+            e.start(0.0)
+            e.receive(ok(1), 0.1)
+            e.receive(Received(1, b"t no tools\nf\n"), 0.2)
+            e.receive(ok(2), 0.3)
+            out = e.receive(Received(2, b"f\n"), 0.4)
+            assert seen(out) == b"no tools\n[finish]\n"
+            assert e.record.verdict is Verdict.REFUSED
+            assert e.record.attempt_verdicts == [Verdict.REFUSED, Verdict.EMPTY]
+
     def test_no_retry_after_text_was_released(self):
         e = Bench().exchange
         e.start(0.0)

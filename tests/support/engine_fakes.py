@@ -128,9 +128,9 @@ class FakeJudge:
     def judge(self, turn: Turn, outcome: Outcome, note: Note) -> Retry | Accept:
         self.outcomes.append(outcome)
         bad = "no tools" in outcome.text or (not outcome.text and not outcome.calls)
-        verdict = Verdict.CALL if outcome.calls else Verdict.REFUSED if bad else Verdict.TEXT
+        verdict = Verdict.CALL if outcome.calls else (Verdict.REFUSED if outcome.text else Verdict.EMPTY) if bad else Verdict.TEXT
         if bad and not outcome.released and outcome.retries_left > 0 and outcome.seconds_left > 0:
-            return Retry(Cause.REFUSAL, Correction(Cause.REFUSAL, outcome.attempt), Verdict.REFUSED)
+            return Retry(Cause.REFUSAL, Correction(Cause.REFUSAL, outcome.attempt), verdict)
         return Accept(verdict)
 
 

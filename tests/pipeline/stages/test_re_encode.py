@@ -9,7 +9,7 @@ from pipeline.events import ArgumentsDelta, CallBegun, CallDone, Failed, Finish,
 from pipeline.settings import Settings
 from pipeline.stage import Encoding, Stage, StageError
 from pipeline.stages.re_encode import ReEncode
-from pipeline.turn import Emulation, Message, Role, Text, Tool, Turn, Usage
+from pipeline.turn import Emulation, Message, ResponseFormat, Role, Text, Tool, ToolKind, Turn, Usage
 from pipeline.verdicts import Api, ErrorKind, FinishReason, Noted
 from tests.conformance.answers import Notes, both, encoder, read_body, read_stream, violations, write_body, write_stream
 
@@ -112,11 +112,13 @@ def test_what_was_held_for_a_stop_sequence_comes_at_the_end():
     assert both(turn(stop=("END",)), [TextDelta("the EN")]).text == "the EN"
 
 
-def test_without_emulation_stop_strings_are_the_upstream_s_business_but_for_messages():
-    for api, text in ((Api.OPENAI_CHAT, "a END b"), (Api.OPENAI_RESPONSES, "a END b"), (Api.ANTHROPIC_MESSAGES, "a ")):
-        one = turn(api, stop=("END",), emulation=None)
-        assert both(one, [TextDelta("a END b")]).text == text
-        assert not encoder(turn(emulation=None)).stopped
+@pytest.mark.parametrize("api", list(Api))
+def test_stop_sequences_hold_without_emulation_too(api):
+    """An upstream may take none, and one that does leaves nothing to find."""
+    one = turn(api, stop=("END",), emulation=None)
+    assert both(one, [TextDelta("a END b")]).text == "a "
+    assert both(one, [TextDelta("a ")], Finish(FinishReason.STOP_SEQUENCE)).text == "a "
+    assert not encoder(turn(emulation=None)).stopped
 
 
 # --- strict tools -------------------------------------------------------------------------------------------------------------------
@@ -131,6 +133,90 @@ def test_calls_that_break_a_strict_schema_are_delivered_and_noted(stream):
     raw += writer.finish(Finish())
     assert notes.told == [(Noted.STRICT_VIOLATION, {"count": 2})]
     assert raw.count(b'"call_') == 4
+
+
+# --- grammars and formats -----------------------------------------------------------------------------------------------------------
+
+DIGITS = {"type": "grammar", "syntax": "regex", "definition": "[0-9]+|none"}
+
+
+def noted(one: Turn, *events: object, finish: Finish | None = None) -> list[tuple[Noted, dict[str, object]]]:
+    """What is told of these events, which must be the same streamed and whole."""
+    streamed, whole = Notes(), Notes()
+    write_stream(one, [events], finish or Finish(), notes=streamed)
+    write_body(one, events, finish or Finish(), notes=whole)
+    assert streamed.told == whole.told
+    return whole.told
+
+
+@pytest.mark.parametrize(
+    ("definition", "given", "broken"),
+    [
+        ("[0-9]+|none", "42", False),
+        ("[0-9]+|none", "none", False),
+        ("[0-9]+|none", "42 or so", True),
+        ("[0-9]+|none", "about none", True),
+        ("(?s).*", "a\nb", False),
+        ("(a+)+b", "a" * 50_000, True),
+        ("(?=lookahead)", "x", False),
+        ("[unclosed", "x", False),
+        ("a{1000}{1000}{1000}", "x", False),
+    ],
+)
+def test_an_input_that_breaks_its_regex_grammar_is_delivered_and_noted(definition, given, broken):
+    form = {**DIGITS, "definition": definition}
+    one = turn(Api.OPENAI_RESPONSES, tools=(Tool("count", kind=ToolKind.CUSTOM, format=form),))
+    call = CallDone(0, "count", json.dumps({"input": given}), kind=ToolKind.CUSTOM)
+    assert noted(one, call, call) == ([(Noted.GRAMMAR_VIOLATION, {"count": 2})] if broken else [])
+    assert both(one, [call]).calls == [("custom", None, "count", given)]
+
+
+def test_other_grammars_and_other_tools_are_not_looked_at():
+    lark = {"type": "grammar", "syntax": "lark", "definition": "start: x"}
+    tools = (Tool("a", kind=ToolKind.CUSTOM, format=lark), Tool("b", kind=ToolKind.CUSTOM, format={"type": "text"}), Tool("c"))
+    calls = [CallDone(at, tool.name, '{"input":"x"}', kind=tool.kind) for at, tool in enumerate(tools)]
+    assert noted(turn(Api.OPENAI_RESPONSES, tools=tools), *calls) == []
+
+
+ANY_OBJECT = ResponseFormat(None, {"type": "json_object"})
+ONE_NUMBER = ResponseFormat({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"type": "json_schema"})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "broken"),
+    [
+        (ANY_OBJECT, ' {"a": 1}\n', False),
+        (ANY_OBJECT, "[1]", True),
+        (ANY_OBJECT, "Here it is: {}", True),
+        (ANY_OBJECT, '```json\n{"a": 1}\n```', True),
+        (ONE_NUMBER, '{"n": 5}', False),
+        (ONE_NUMBER, '{"n": "5"}', True),
+        (ONE_NUMBER, "{}", True),
+        (ONE_NUMBER, "", False),
+    ],
+)
+@pytest.mark.parametrize("api", list(Api))
+def test_a_final_text_that_is_not_what_was_asked_for_is_delivered_and_noted(api, wanted, text, broken):
+    one = turn(api, response_format=wanted)
+    pieces = [TextDelta(text[at : at + 3]) for at in range(0, len(text), 3)]
+    assert noted(one, *pieces) == ([(Noted.FORMAT_VIOLATION, {})] if broken else [])
+    assert both(one, pieces).text == text
+
+
+def test_formats_are_looked_at_where_they_are_ours_to_look_after():
+    one = turn(response_format=ANY_OBJECT)
+    call, text = CallDone(0, "f", "{}"), TextDelta("I look.")
+    assert noted(one, text, call) == []  # not the final text yet
+    assert noted(one, text, CallBegun(0, "f"), call) == []
+    assert noted(one, text, finish=Finish(FinishReason.LENGTH)) == []
+    assert noted(msgspec.structs.replace(one, emulation=None), text) == []  # the upstream was asked
+    assert noted(msgspec.structs.replace(one, emulation=msgspec.structs.replace(EMULATED, injected=False)), text) == []
+    notes = Notes()
+    writer = encoder(msgspec.structs.replace(one, stream=True), notes=notes)
+    writer.feed([text])
+    writer.fail(Failed(ErrorKind.UPSTREAM_CUT, "cut"))
+    assert notes.told == []
+    assert noted(one, *[TextDelta("x" * 600_000)] * 3) == []  # too long to be kept
 
 
 # --- text before calls --------------------------------------------------------------------------------------------------------------

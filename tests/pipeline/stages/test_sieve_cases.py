@@ -30,7 +30,9 @@ STRUCTURE = re.compile(r"[`~<>{}\[\]]")
 
 def tools_of(case) -> tuple[Tool, ...]:
     functions = [entry.get("function", entry) for entry in case["tools"] or []]
-    return tuple(Tool(name=one["name"], description=one.get("description", ""), parameters=one.get("parameters") or {}) for one in functions)
+    return tuple(
+        Tool(name=one["name"], description=one.get("description", ""), parameters=one.get("parameters") or {}) for one in functions
+    )
 
 
 def told(text: str, calls) -> tuple[str, list[tuple[str, str]]]:

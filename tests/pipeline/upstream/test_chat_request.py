@@ -191,8 +191,8 @@ DIALOGUE = (
         ({}, ("system_once",), ["system s1\n\nd1", "user u1", "user u2", "assistant a1", "user System message: s2", "user u3"]),
         ({"system_role": False}, (), ["user s1\n\nd1\n\nu1", "user u2", "assistant a1", "user System message: s2", "user u3"]),
         ({}, ("system_role",), ["user s1\n\nd1\n\nu1", "user u2", "assistant a1", "user System message: s2", "user u3"]),
-        ({"alternate_roles": True}, (), ["system s1\n\nd1", "user u1\nu2", "assistant a1", "user System message: s2\nu3"]),
-        ({"alternate_roles": True, "system_role": False}, (), ["user s1\n\nd1\n\nu1\nu2", "assistant a1", "user System message: s2\nu3"]),
+        ({"alternate_roles": True}, (), ["system s1\n\nd1", "user u1\n\nu2", "assistant a1", "user System message: s2\n\nu3"]),
+        ({"alternate_roles": True, "system_role": False}, (), ["user s1\n\nd1\n\nu1\n\nu2", "assistant a1", "user System message: s2\n\nu3"]),
     ],
 )  # fmt: skip
 def test_roles_bend_to_the_flags(traits: dict, without: tuple, expected: list[str]):
@@ -288,3 +288,10 @@ def test_a_custom_tool_in_a_namespace_keeps_its_grammar():
         function = build(turn(tools=(one,)), settings=NATIVE)["tools"][0]["function"]
         assert function["name"] == "agents_edit"
         assert function["description"] == "Edits.\n\nThe input must match this lark grammar:\nstart: HUNK+"
+
+
+def test_a_format_goes_to_an_upstream_that_was_not_taught():
+    """In rescue mode the sieve runs beside native tools, and nothing in the messages asks for JSON (CR10)."""
+    form = ResponseFormat(None, {"type": "json_object"})
+    beside = turn(tools=(TOOL,), response_format=form, emulation=replace(EMULATION, injected=False))
+    assert build(beside, settings=Settings(tools=Mode.RESCUE))["response_format"] == form.native
