@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import anthropic
+import openai
 from rich.console import Console
 from rich.table import Table
 
