@@ -2,18 +2,19 @@
 
 In: events of the attempt that is delivered. Out: the bytes of the client's protocol, streamed or in one body. On the way to the writer the
 events pass what the caller asked for: stop sequences on visible text (E10), one call only (R8), text behind the calls (E9); each is left out
-where a turn does not need it. Promise: none of this depends on how the text was cut; streamed and not streamed come out the same (E5).
+where a turn does not need it. What was demanded and cannot be enforced (strict schemas, grammars, formats) is checked and told. Promise: none of this depends on how the text was cut; streamed and not streamed come out the same (E5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
 from pipeline.events import ArgumentsDelta, CallBegun, CallDone, Event, Failed, Finish, ReasoningDelta, TextDelta
 from pipeline.protocols.anthropic_messages.write import MessagesBody, MessagesStream
+from pipeline.protocols.demands import Demands, demands_of
 from pipeline.protocols.in_order import InOrder
 from pipeline.protocols.openai_chat.write import ChatBody, ChatStream
 from pipeline.protocols.openai_responses.write import ResponsesBody, ResponsesStream
@@ -21,9 +22,8 @@ from pipeline.protocols.writing import BrokenAnswerError, Writer, WriterOptions
 from pipeline.settings import Settings
 from pipeline.stage import Encoder, Note, Receiver, StageError
 from pipeline.text.marker_check import MarkerCheck
-from pipeline.text.schema_check import fits
 from pipeline.text.stop_sequences import StopSequences
-from pipeline.turn import Arguments, Turn
+from pipeline.turn import Turn
 from pipeline.verdicts import Api, FinishReason, Noted
 
 _WRITERS: dict[tuple[Api, bool], type[Writer]] = {
@@ -73,19 +73,18 @@ class ReEncode:
         writer = _WRITERS[turn.api, turn.stream](turn, options)
         shapers: list[_Shaper] = [InOrder()]
         stop = None
-        # With tools in play the upstream got no stop strings; for Messages we look ourselves, since an OpenAI upstream does not say which fired.
-        if turn.stop and (emulation is not None or turn.api is Api.ANTHROPIC_MESSAGES):
+        # With tools in play the upstream got no stop strings, some upstreams take none, and few say which of them fired.
+        if turn.stop:
             stop = _StopText(turn.stop)
             shapers.append(stop)
         calls = None
         if not turn.parallel_calls or turn.legacy_functions:
             calls = _OneCall("legacy" if turn.legacy_functions else "parallel")
             shapers.append(calls)
-        strict = {tool.name: tool.parameters for tool in turn.tools if tool.strict}
         if self._holds_text and (emulation is not None or turn.tools):
             shapers.append(_TextLast())
         markers = MarkerCheck(self._dialects) if emulation is not None else None
-        return _Answer(writer, shapers, stop, calls, markers, strict, note)
+        return _Answer(writer, shapers, stop, calls, markers, demands_of(turn), note)
 
 
 class _Shaper(Protocol):
@@ -106,7 +105,7 @@ class _Answer:
         stop: _StopText | None,
         calls: _OneCall | None,
         markers: MarkerCheck | None,
-        strict: Mapping[str, Mapping[str, object]],
+        demands: Demands | None,
         note: Note,
     ) -> None:
         self._writer = writer
@@ -114,8 +113,7 @@ class _Answer:
         self._stop = stop
         self._one_call = calls
         self._markers = markers
-        self._strict = strict
-        self._violations = 0
+        self._demands = demands
         self._begun: set[int] = set()
         self._note = note
         self.content_type = writer.content_type
@@ -143,19 +141,19 @@ class _Answer:
             data = self._write(events) + self._writer.finish(finish)
         except BrokenAnswerError as exc:
             raise StageError(exc.failed) from exc
-        self._tell()
+        self._tell(finish)
         return data
 
     def fail(self, failed: Failed) -> bytes:
-        self._tell()
+        self._tell(None)
         return self._writer.fail(failed)
 
     def keep_alive(self, silence_s: float) -> bytes:
         return self._writer.keep_alive(silence_s)
 
     def _write(self, events: Sequence[Event]) -> bytes:
-        if self._strict:
-            self._violations += sum(self._violates(event) for event in events if type(event) is CallDone)
+        if self._demands is not None:
+            self._demands.look(events)
         for event in events:
             kind = type(event)
             if kind is TextDelta:
@@ -165,19 +163,15 @@ class _Answer:
                 self._begun.add(event.index)  # type: ignore[union-attr]
         return self._writer.feed(events)
 
-    def _violates(self, call: CallDone) -> bool:
-        """Does the call break the schema of a strict tool? It is delivered all the same: decoding cannot be constrained here (X35)."""
-        schema = self._strict.get(call.name)
-        return schema is not None and not fits(Arguments(call.arguments).value(), schema)
-
-    def _tell(self) -> None:
+    def _tell(self, finish: Finish | None) -> None:
         """Say once, at the end, what became of the answer."""
         if self._stop is not None and self._stop.hit is not None:
             self._note(Noted.STOP_SEQUENCE_HIT, index=self._stop.index)
         if self._one_call is not None and self._one_call.dropped:
             self._note(Noted.CALLS_DROPPED, count=self._one_call.dropped, reason=self._one_call.reason)
-        if self._violations:
-            self._note(Noted.STRICT_VIOLATION, count=self._violations)
+        demands, self._demands = self._demands, None
+        if demands is not None:
+            demands.tell(self._note, finish)
         markers, self._markers = self._markers, None
         if markers is not None and markers.close() is not None:
             self._note(Noted.MARKER_TEXT, dialect=markers.found)

@@ -168,7 +168,7 @@ def test_an_input_that_breaks_its_regex_grammar_is_delivered_and_noted(definitio
     one = turn(Api.OPENAI_RESPONSES, tools=(Tool("count", kind=ToolKind.CUSTOM, format=form),))
     call = CallDone(0, "count", json.dumps({"input": given}), kind=ToolKind.CUSTOM)
     assert noted(one, call, call) == ([(Noted.GRAMMAR_VIOLATION, {"count": 2})] if broken else [])
-    assert both(one, [call]).calls == [("custom", None, "count", given)]
+    assert both(one, [call]).calls == [("custom_tool_call", "", "count", given, "completed")]
 
 
 def test_other_grammars_and_other_tools_are_not_looked_at():
