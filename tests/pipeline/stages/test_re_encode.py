@@ -156,7 +156,7 @@ def noted(one: Turn, *events: object, finish: Finish | None = None) -> list[tupl
         ("[0-9]+|none", "none", False),
         ("[0-9]+|none", "42 or so", True),
         ("[0-9]+|none", "about none", True),
-        ("(?s).*", "a\nb", False),
+        (r"[\s\S]*", "a\nb", False),
         ("(a+)+b", "a" * 50_000, True),
         ("(?=lookahead)", "x", False),
         ("[unclosed", "x", False),
