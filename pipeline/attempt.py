@@ -182,6 +182,10 @@ class Attempt:
             found.append(Invariant.EVENT_AFTER_END)
         return found
 
+    def let_go(self) -> None:
+        """Forget whom to tell: the engine and its attempts would else hold each other until the collector comes, with all they have read."""
+        self._on_stage_error = _nobody
+
     @property
     def gave_something(self) -> bool:
         """Whether anything a client could see came of it."""
@@ -214,3 +218,7 @@ class _Open:
 
 
 _OPEN = _Open()
+
+
+def _nobody(_: str) -> None:
+    """Hear of a failed stage when the turn is over."""

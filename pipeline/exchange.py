@@ -584,6 +584,8 @@ class Exchange:
             record.calls = sum(not call.native for call in winner.calls)
             record.native_calls = sum(call.native for call in winner.calls)
             record.text_chars = winner.text_chars
+        for one in self._attempts:
+            one.let_go()
         self._done = True
         self._out.append(Done(clean))
 

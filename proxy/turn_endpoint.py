@@ -116,6 +116,7 @@ class _Serving:
             self._close_books()
             if self._capture is not None:
                 self._write_capture(self._capture)
+            self.driver = None  # it holds this object: what a turn has read is freed with the turn, not by the collector
 
     async def _answer(self) -> web.StreamResponse:
         try:

@@ -15,8 +15,10 @@ A fence of backticks may still turn out a code span (if its line has more backti
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Protocol
+from weakref import ref
 
 from pipeline.text.lines import Lines
 
@@ -67,6 +69,7 @@ class Markdown:
     """The state; `scan` moves it on."""
 
     __slots__ = (
+        "__weakref__",
         "_first",
         "_odd_slash",
         "_opener",
@@ -89,7 +92,7 @@ class Markdown:
         """`opener` matches an opener (its group `whole`) or a text that ends within one; `starts` is `first_of` their characters."""
         self._opener = opener
         self._first = starts
-        self.lines = Lines(self._paragraph_ended)
+        self.lines = Lines(_ended(ref(self)))
         self.at = 0
         self.watch = False
         self.waiting: Waiting | None = None
@@ -302,3 +305,14 @@ class Markdown:
     def _paragraph_ended(self, at: int) -> None:
         self.at = at
         self.end_paragraph()
+
+
+def _ended(markdown: ref[Markdown]) -> Callable[[int], None]:
+    """Tell the scanner without holding it: it holds the lines, and the two would wait for the collector with all that an answer's sieve holds."""
+
+    def tell(at: int) -> None:
+        found = markdown()
+        if found is not None:
+            found._paragraph_ended(at)  # noqa: SLF001 - this file's own
+
+    return tell
