@@ -141,10 +141,10 @@ class TextModel:
             return "hi\n"
         if plain in TOWNS:
             return "Oslo"
-        if plain in SAYINGS:
-            return "write the greeting file"
         if not needed:
             return None
+        if plain in SAYINGS:
+            return "write the greeting file"
         if schema.get("enum"):
             return "create" if "create" in schema["enum"] else schema["enum"][0]
         return {"boolean": False, "integer": 1, "number": 1, "array": [], "object": {}}.get(kind, "A-7")
