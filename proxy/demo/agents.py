@@ -1,6 +1,6 @@
 """Two small agents, one on each official SDK: ask, run the calls that come, give the results back, until an answer comes.
 
-In: a base URL of the proxy, a model name, a user's request. Out: the final text; every step goes to a `Story`. Both stream.
+In: a base URL of the proxy, a model name, a user's request. Out: the final text, empty when none came within MAX_TURNS; every step goes to a `Story`. Both stream.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pipeline import json_values
 from proxy.demo.tools import ANTHROPIC_TOOLS, OPENAI_TOOLS, Workbench
 
-MAX_TURNS = 5
+MAX_TURNS = 4
 MAX_TOKENS = 160
 
 
@@ -56,6 +56,7 @@ async def openai_agent(base_url: str, model: str, key: str, task: str, bench: Wo
             story.received("openai SDK", text, [(name, arguments) for _, name, arguments in calls], completion.choices[0].finish_reason)
             if not calls:
                 return text
+            text = ""
             messages.append(
                 {
                     "role": "assistant",
@@ -84,13 +85,14 @@ async def anthropic_agent(base_url: str, model: str, key: str, task: str, bench:
         for _ in range(MAX_TURNS):
             request: dict[str, Any] = {"model": model, "messages": messages, "tools": ANTHROPIC_TOOLS, "max_tokens": MAX_TOKENS}
             story.asked("anthropic SDK", request)
-            async with client.messages.stream(**request) as stream:
+            async with client.messages.stream(**request, extra_body={"temperature": 0}) as stream:
                 message = await stream.get_final_message()
             text = "".join(block.text for block in message.content if block.type == "text")
             uses = [block for block in message.content if block.type == "tool_use"]
             story.received("anthropic SDK", text, [(use.name, json_values.dumps(use.input)) for use in uses], str(message.stop_reason))
             if not uses:
                 return text
+            text = ""
             messages.append({"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in message.content]})
             results = []
             for use in uses:
