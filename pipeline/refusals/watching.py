@@ -39,8 +39,12 @@ class AttemptWatch:
         acceptable: Callable[[str], bool],
         failing: frozenset[BlockOutcome] = FAILED_BLOCKS,
         at_least: int = 0,
+        fits: Callable[[CallDone], bool] = lambda _: True,
     ) -> None:
-        """`limit` bounds the held text in characters; `at_least` characters are held whatever they say (announcements)."""
+        """`limit` bounds the held text in characters; `at_least` characters are held whatever they say (announcements).
+
+        A call that is not `acceptable` by its name, or whose arguments do not fit (X35), releases nothing.
+        """
         self._classifier = classifier
         self._context = context
         self._limit = limit
@@ -48,6 +52,7 @@ class AttemptWatch:
         self._acceptable = acceptable
         self._failing = failing
         self._at_least = at_least
+        self._fits = fits
         self._scan = classifier.scan(context, limit)
         self._text: list[str] = []
         self._seen = 0
@@ -61,7 +66,8 @@ class AttemptWatch:
         if isinstance(event, CallDone | CallBegun):
             if self._acceptable(event.name):
                 self._called = True
-                return Hold.RELEASE
+                if isinstance(event, CallBegun) or self._fits(event):
+                    return Hold.RELEASE
             self._stuck = True
         elif isinstance(event, BlockSeen) and event.outcome in self._failing:
             self._stuck = True

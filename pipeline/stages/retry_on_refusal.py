@@ -6,6 +6,7 @@ whether a call is mandatory, and only then what the text says.
 
     call that may be made ............ call, native_call
     only calls that may not be made .. wrong_tool
+    arguments a strict tool refuses .. malformed (delivered all the same when no retry is left)
     a block that became no call ...... malformed
     nothing visible .................. empty
     text, a call mandatory ........... refusal, soft_refusal or missing_call
@@ -19,14 +20,17 @@ that leaked and could not be read is asked for again.
 
 from __future__ import annotations
 
+import msgspec
+
 from pipeline.events import CallDone, Failed, Finish
 from pipeline.refusals.classifier import Classifier, Hit
 from pipeline.refusals.context import Context
 from pipeline.refusals.faults import fault_of
+from pipeline.refusals.strictness import strict_fault
 from pipeline.refusals.watching import FAILED_BLOCKS, AttemptWatch
 from pipeline.settings import Settings
 from pipeline.stage import Accept, Note, Outcome, Receiver, Retry, Watch
-from pipeline.turn import ChoiceMode, Correction, Turn
+from pipeline.turn import ChoiceMode, Correction, Tool, Turn
 from pipeline.verdicts import BlockOutcome, Cause, ErrorKind, FinishReason, HistoryState, Noted, RefusalKind, SkipReason, Verdict
 
 ANNOUNCEMENT_CHARS = 200
@@ -84,6 +88,7 @@ class RetryOnRefusal:
             acceptable=lambda name: last or not injected or self._acceptable(turn, name),
             failing=frozenset() if last else failing,
             at_least=ANNOUNCEMENT_CHARS if injected and not last and self._may_announce(turn) else 0,
+            fits=lambda call: last or not injected or strict_fault(_offered(turn), call) is None,
         )
 
     def judge(self, turn: Turn, outcome: Outcome, note: Note) -> Retry | Accept:
@@ -96,10 +101,25 @@ class RetryOnRefusal:
         if not turn.emulation.injected:
             return self._judge_rescue(turn, outcome, plain, note)
         if outcome.calls:
-            if any(self._acceptable(turn, call.name) for call in outcome.calls):
-                return Accept(plain)
+            acceptable = [call for call in outcome.calls if self._acceptable(turn, call.name)]
+            if acceptable:
+                return self._judge_arguments(turn, outcome, acceptable, plain, note)
             return self._again(turn, outcome, Cause.WRONG_TOOL, note)
         return self._judge_text(turn, outcome, note)
+
+    def _judge_arguments(self, turn: Turn, outcome: Outcome, calls: list[CallDone], plain: Verdict, note: Note) -> Retry | Accept:
+        """Decoding cannot be constrained here: what breaks a strict schema is asked for again, then delivered as it is (X35)."""
+        fault = next((found for call in calls if (found := strict_fault(_offered(turn), call)) is not None), None)
+        if fault is None:
+            return Accept(plain)
+        skipped = self._hindrance(outcome)
+        if skipped is not None:
+            return _skip(plain, Cause.MALFORMED, skipped, note)
+        correction = self._correction(turn, outcome, Cause.MALFORMED, None)
+        same = self._next_dialect(turn, Cause.WRONG_TOOL, correction.number)  # the block itself was legal
+        correction = msgspec.structs.replace(correction, fault=fault, discarded="", dialect=same)
+        note(Noted.RETRY, cause=Cause.MALFORMED, number=correction.number)
+        return Retry(Cause.MALFORMED, correction, Verdict.BAD_ARGUMENTS)
 
     def _judge_rescue(self, turn: Turn, outcome: Outcome, plain: Verdict, note: Note) -> Retry | Accept:
         """Only what leaked as text and could not be read is asked for again."""
@@ -220,9 +240,12 @@ def _retries_used(turn: Turn) -> int:
     return 0 if turn.correction is None else turn.correction.number
 
 
+def _offered(turn: Turn) -> tuple[Tool, ...]:
+    return turn.emulation.tools if turn.emulation is not None else ()
+
+
 def _context(turn: Turn) -> Context:
-    tools = turn.emulation.tools if turn.emulation is not None else ()
-    return Context(tools, results=turn.state in _RETURNED, failed=turn.results_failed)
+    return Context(_offered(turn), results=turn.state in _RETURNED, failed=turn.results_failed)
 
 
 def _reason(outcome: Outcome) -> FinishReason:

@@ -18,6 +18,24 @@ def fits(value: object, schema: object) -> bool:
     return _Check(schema).fits(value, schema, 0)
 
 
+def misfits(value: object, schema: Mapping[str, object]) -> list[str]:
+    """The parameters at fault, each with what is wrong with it: missing, unknown, or of another shape. Empty where the fault is elsewhere."""
+    if not isinstance(value, dict):
+        return []
+    check = _Check(schema)
+    given, required = schema.get("properties"), schema.get("required")
+    properties = given if isinstance(given, Mapping) else {}
+    missing = [key for key in required if isinstance(key, str) and key not in value] if isinstance(required, list) else []
+    found = [f"`{key}` is missing" for key in missing]
+    for key, item in value.items():
+        if key not in properties:
+            if schema.get("additionalProperties") is False:
+                found.append(f"`{key}` is no parameter")
+        elif not check.fits(item, properties[key], 0):
+            found.append(f"`{key}` does not fit")
+    return found
+
+
 class _Check:
     """One look at one value."""
 

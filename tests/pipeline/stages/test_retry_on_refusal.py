@@ -301,3 +301,67 @@ def test_the_bound_is_the_routes():
     said = TextDelta("I'm sorry " + "and " * 20)
     assert watched(turn(), said) is Hold.HOLD
     assert watched(turn(), said, settings=Settings(hold_chars=40)) is Hold.RELEASE
+
+
+# --- strict tools (X35) ---
+
+EXACT = Tool(
+    name="add",
+    parameters={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False},
+    strict=True,
+)
+
+
+def strict_turn(**fields):
+    return msgspec.structs.replace(turn(**fields), emulation=Emulation("json_action", (EXACT, *TOOLS)))
+
+
+def called(*calls, **fields):
+    done = tuple(CallDone(at, name, arguments) for at, (name, arguments) in enumerate(calls))
+    return msgspec.structs.replace(outcome(**fields), calls=done)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("{}", "`n` is missing"),
+        ('{"n": "x"}', "`n` does not fit"),
+        ('{"n": 1, "m": 2}', "`m` is no parameter"),
+        ('{"m": "secret"}', "`n` is missing, `m` is no parameter"),
+    ],
+)
+def test_arguments_that_break_a_strict_schema_are_asked_for_again(arguments, words):
+    decision = judge(strict_turn(), called(("read_file", "{}"), ("add", arguments)))
+    assert isinstance(decision, Retry)
+    assert (decision.cause, decision.verdict) == (Cause.MALFORMED, Verdict.BAD_ARGUMENTS)
+    assert decision.correction.fault == f"the arguments of add do not fit its schema: {words}"
+    assert (decision.correction.discarded, decision.correction.dialect, decision.correction.answer_allowed) == ("", None, False)
+
+
+def test_a_second_misfit_keeps_the_dialect():
+    second = strict_turn(correction=Correction(Cause.MALFORMED, 1))
+    decision = judge(second, called(("add", "{}"), retries_left=1))
+    assert isinstance(decision, Retry) and decision.correction.dialect is None and decision.correction.neutral
+
+
+@pytest.mark.parametrize(("choice", "name"), [(ToolChoice(), "add"), (REQUIRED, "add"), (ToolChoice(ChoiceMode.NAMED, "add"), "add")])
+def test_and_delivered_when_no_retry_is_left(choice, name):
+    notes = Notes()
+    decision = judge(strict_turn(tool_choice=choice), called((name, "{}"), retries_left=0), notes=notes)
+    assert decision == Accept(Verdict.CALL, wanted=Cause.MALFORMED, skipped=SkipReason.BUDGET)
+
+
+def test_what_fits_and_what_is_not_strict_is_not_asked_for_again():
+    assert judge(strict_turn(), called(("add", '{"n": 1}'), ("read_file", '{"odd": 1}'))) == Accept(Verdict.CALL)
+    loose = strict_turn(tool_choice=ToolChoice(allowed=frozenset({"read_file"})))
+    assert judge(loose, called(("read_file", "{}"), ("add", "{}"))) == Accept(Verdict.CALL)  # dropped for its name, not its arguments
+
+
+def test_a_misfit_is_held_and_a_fit_is_not():
+    def answer(one, arguments, settings=None):
+        return RetryOnRefusal(settings or Settings()).watch(one, Notes()).feed(CallDone(0, "add", arguments))
+
+    assert answer(strict_turn(), "{}") is Hold.HOLD
+    assert answer(strict_turn(), '{"n": 1}') is Hold.RELEASE
+    assert answer(strict_turn(), "{}", Settings(max_retries=0)) is Hold.RELEASE
+    assert answer(strict_turn(correction=Correction(Cause.MALFORMED, 2)), "{}") is Hold.RELEASE

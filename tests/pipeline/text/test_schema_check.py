@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.text.schema_check import fits
+from pipeline.text.schema_check import fits, misfits
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"], "additionalProperties": False}
 
@@ -68,3 +68,17 @@ def test_schemas_that_branch_into_themselves_end_too():
     again = {"$ref": "#"}
     assert not fits(1, {"anyOf": [again, again, {"type": "string"}], "type": "string"})
     assert fits(1, {"anyOf": [{"allOf": [again, again]}, {"allOf": [again, again]}]})
+
+
+def test_the_parameters_at_fault_are_named_and_nothing_of_their_values():
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/number"}, "b": {"type": "string"}, "c": {}},
+        "required": ["b", "c"],
+        "additionalProperties": False,
+        "$defs": {"number": {"type": "integer"}},
+    }
+    assert misfits({"a": "x", "b": "y", "z": 1}, schema) == ["`c` is missing", "`a` does not fit", "`z` is no parameter"]
+    assert misfits({"a": 1, "b": "y", "c": None}, schema) == []
+    assert misfits({"z": 1}, {"type": "object", "properties": 5, "required": "b"}) == []
+    assert misfits(None, schema) == misfits([1], schema) == []
