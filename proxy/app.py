@@ -55,7 +55,7 @@ class App:
 
     async def _answer(self, request: web.BaseRequest, path: str) -> web.Response:
         rid = request_id(request.headers.get("X-Request-ID"))
-        api = Api.ANTHROPIC_MESSAGES if "anthropic-version" in request.headers and "/models" in path else api_of_path(path)
+        api = api_of_path(path, request.headers)
         try:
             response = await self._small_answer(request, path, api, rid)
         except StageError as exc:

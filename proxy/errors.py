@@ -1,9 +1,12 @@
 """Failures outside the engine as the client's protocol words them; no default body of aiohttp ever reaches a client (X21).
 
-In: a path and a Failed. Out: a whole response. The dialect follows the path, never a header.
+In: a path and a Failed. Out: a whole response. The dialect follows the path; only paths that both vendors have, or none, follow the version
+header that one of them demands (X16, X21).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -14,13 +17,24 @@ from pipeline.verdicts import Api, ErrorKind
 from proxy.headers import id_headers
 
 SERVER_NAME = "toolgraft"
+_OWNERS = {
+    "chat": Api.OPENAI_CHAT,
+    "completions": Api.OPENAI_CHAT,
+    "responses": Api.OPENAI_RESPONSES,
+    "messages": Api.ANTHROPIC_MESSAGES,
+    "complete": Api.ANTHROPIC_MESSAGES,
+}
+_SHARED = frozenset({"models"})  # behind it stands a name, which may be any
 
 
-def api_of_path(path: str) -> Api:
-    """The protocol of a path, also of one that does not exist."""
-    if "/messages" in path or "/complete" in path.rpartition("/chat")[0]:
-        return Api.ANTHROPIC_MESSAGES
-    return Api.OPENAI_RESPONSES if "/responses" in path else Api.OPENAI_CHAT
+def api_of_path(path: str, headers: Mapping[str, str]) -> Api:
+    """The protocol of a path, also of one that does not exist. Headers count by their names in lower case."""
+    for step in path.split("/"):
+        if step in _OWNERS:
+            return _OWNERS[step]
+        if step in _SHARED:
+            break
+    return Api.ANTHROPIC_MESSAGES if "anthropic-version" in headers else Api.OPENAI_CHAT
 
 
 def json_response(status: int, body: bytes, rid: str, headers: tuple[tuple[str, str], ...] = ()) -> web.Response:

@@ -39,7 +39,7 @@ from pipeline.commands import (
 from pipeline.exchange import Exchange
 from pipeline.verdicts import UpstreamOutcome
 from proxy.client import Client
-from proxy.headers import passed_on
+from proxy.headers import passed_on, processing_ms
 from proxy.telemetry.ledger import Ledger
 from proxy.transport import TransportError
 
@@ -166,7 +166,9 @@ class TurnDriver:
             elif isinstance(command, Send):
                 self._spawn(self._attempt(command), command.attempt)
             elif isinstance(command, Head):
-                await self._client.open(command, passed_on(self._upstream_headers, command.status))
+                record = self._exchange.record
+                spent = processing_ms(record.api, monotonic() - record.started)
+                await self._client.open(command, (*passed_on(self._upstream_headers, command.status), *spent))
             elif isinstance(command, Abort):
                 self._abort(command.attempt)
             elif isinstance(command, Learn):

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from pipeline.verdicts import Api
+
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})\Z")
 _RATE_LIMITS = ("x-ratelimit-", "anthropic-ratelimit-")
-_RETRY = ("retry-after", "retry-after-ms")
+_RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
 _VALUE = re.compile(r"[\x20-\x7e]{1,200}\Z")
 
 PROTOCOL_HEADERS = ("anthropic-version", "anthropic-beta")
@@ -60,9 +62,14 @@ def id_headers(rid: str) -> tuple[tuple[str, str], ...]:
 
 
 def passed_on(upstream: Mapping[str, str], status: int) -> list[tuple[str, str]]:
-    """An upstream's headers that a client may use (X18): rate limits always, when to come back with an error."""
+    """An upstream's headers that a client may use (X17, X18): rate limits always; with an error, when to come back and whether at all."""
     return [
         (name, value)
         for name, value in upstream.items()
         if (name.startswith(_RATE_LIMITS) or (status >= 400 and name in _RETRY)) and _VALUE.match(value)
     ]
+
+
+def processing_ms(api: Api, seconds: float) -> tuple[tuple[str, str], ...]:
+    """How long an answer took to begin, as the OpenAI APIs say it (X18)."""
+    return () if api is Api.ANTHROPIC_MESSAGES else (("openai-processing-ms", str(max(0, round(seconds * 1000)))),)

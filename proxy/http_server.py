@@ -77,8 +77,7 @@ class _Connection(web.RequestHandler):
             raise ConnectionError("the answer has begun already")
         if status >= 500 and exc is not None and isinstance(self._manager, HttpServer):
             self._manager.unexpected("http_server", exc)
-        path = request.path
-        response = refusal(api_of_path(path), INTERNAL if status >= 500 else NOT_HTTP, request_id(None))
+        response = refusal(api_of_path(request.path, request.headers), INTERNAL if status >= 500 else NOT_HTTP, request_id(None))
         response.force_close()
         return response
 

@@ -47,10 +47,11 @@ class Intake:
             raise StageError(_KEY_NEEDED)
         return key
 
-    def turn(
-        self, api: Api, raw: bytes, headers: Mapping[str, str], rid: str, defaults: Mapping[str, object] | None = None
-    ) -> tuple[Turn, Plan]:
-        """The turn and its route. `defaults` are fields that this endpoint does not ask for. Raises StageError."""
+    def turn(self, api: Api, raw: bytes, headers: Mapping[str, str], rid: str, *, count_only: bool = False) -> tuple[Turn, Plan]:
+        """The turn and its route. Raises StageError.
+
+        A request for a token count needs no `max_tokens`, and no route: clients take a 404 there for a missing endpoint, and stop asking (AR15).
+        """
         body = parse_body(raw, self._body_limits)
         for field, limit in _COUNTED.items():
             items = body.get(field)
@@ -58,26 +59,27 @@ class Intake:
                 raise StageError(
                     Failed(ErrorKind.INVALID_REQUEST, f"`{field}` has more than {getattr(self._limits, limit)} items.", parameter=field)
                 )
-        if defaults:
-            body = {**defaults, **body}
         model = body.get("model")
-        plan = self._plan(model)
+        plan = self._plan(model, needed=not count_only)
         turn = Turn(
             api=api,
             raw=raw,
             body=body,
             headers=protocol_headers(headers),
             request_id=rid,
+            count_only=count_only,
             echo={"created": int(time.time())},
             upstream_model=plan.upstream_model(model) if isinstance(model, str) else "",
         )
         return turn, plan
 
-    def _plan(self, model: object) -> Plan:
+    def _plan(self, model: object, *, needed: bool) -> Plan:
         if not isinstance(model, str) or not model:
             return self._routes.plans[0]  # normalize tells the client what is wrong with it
         plan = self._routes.find(model)
         if plan is None:
+            if not needed:
+                return self._routes.plans[0]
             raise StageError(Failed(ErrorKind.MODEL_NOT_FOUND, "No route serves this model.", parameter="model"))
         return plan
 

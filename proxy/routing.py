@@ -26,7 +26,7 @@ _WILD = re.compile(r"[*?]")
 class Plan:
     """A route, ready to run. `label` is its name in metrics and logs."""
 
-    __slots__ = ("_pattern", "_rewrite", "chain", "label", "literal", "targets")
+    __slots__ = ("_glob", "_pattern", "_rewrite", "chain", "label", "literal", "targets")
 
     def __init__(self, route: Route, chain: Chain, targets: tuple[UpstreamTraits, ...]) -> None:
         """Compile the glob."""
@@ -35,6 +35,7 @@ class Plan:
         self.chain = chain
         self.targets = targets
         self._rewrite = route.rewrite
+        self._glob = route.model
         self._pattern = _compiled(route.model)
 
     def takes(self, model: str) -> bool:
@@ -48,6 +49,18 @@ class Plan:
         found = self._pattern.fullmatch(model)
         matched = found[1] if found is not None and self._pattern.groups else model
         return self._rewrite.replace("*", matched)
+
+    def client_model(self, upstream_model: str) -> str | None:
+        """The name to ask for to get this model of an upstream's; None where this route leads no name to it, or nobody can tell which."""
+        if self._rewrite is None:
+            return upstream_model if self.takes(upstream_model) else None
+        if self._rewrite.count("*") != 1 or self._glob.count("*") != 1 or "?" in self._glob:
+            return None
+        before, after = self._rewrite.split("*")
+        long_enough = len(upstream_model) >= len(before) + len(after)
+        if not (long_enough and upstream_model.startswith(before) and upstream_model.endswith(after)):
+            return None
+        return self._glob.replace("*", upstream_model[len(before) : len(upstream_model) - len(after)])
 
 
 class Routes:

@@ -5,6 +5,7 @@ In: an aiohttp request. Out: a response, or a StageError for the client.
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from aiohttp import web
@@ -19,11 +20,8 @@ from proxy.body import read_body
 from proxy.config.tree import Limits
 from proxy.errors import json_response
 from proxy.intake import Intake, prepared
-from proxy.routing import Routes
+from proxy.routing import Plan, Routes
 from proxy.transport import Transport
-
-_UNASKED = {"max_tokens": 1}
-"""`count_tokens` takes a Messages request without its one mandatory number."""
 
 
 class SmallEndpoints:
@@ -40,11 +38,11 @@ class SmallEndpoints:
     async def count_tokens(self, request: web.BaseRequest, api: Api, rid: str) -> web.Response:
         """An estimate of the input tokens of a request, the contract included."""
         raw = await read_body(request, self._limits)
-        turn, plan = self._intake.turn(api, raw, request.headers, rid, _UNASKED)
+        turn, plan = self._intake.turn(api, raw, request.headers, rid, count_only=True)
         return json_response(200, token_count_body(api, count(prepared(turn, plan))), rid)
 
     async def models(self, request: web.BaseRequest, api: Api, rid: str) -> web.Response:
-        """Every model with a route of its own name; where a route takes names by pattern, those of its upstreams that fit it."""
+        """Every model with a route of its own name; where a route takes names by pattern, those it leads to of its upstreams' models (U-M)."""
         return json_response(200, models_body(api, await self._names(request), self._started), rid)
 
     async def model(self, name: str, api: Api, rid: str) -> web.Response:
@@ -60,13 +58,16 @@ class SmallEndpoints:
         )
 
     async def _names(self, request: web.BaseRequest) -> list[str]:
-        names: list[str] = []
-        for plan in self._routes.plans:
-            if plan.literal is not None:
-                names.append(plan.literal)
-                continue
-            key = self._intake.key(request) if self._intake.keys_are_the_clients else None
-            for at, target in enumerate(plan.targets):
-                listed = await self._transport.models(target.name, client_key=key if at == 0 else None)
-                names += [name for name in listed if plan.takes(name)]
-        return names
+        """Names that a client may ask for, in the order of the routes; of two routes for one name the first has it."""
+        key = self._intake.key(request) if self._intake.keys_are_the_clients else None
+        plans = self._routes.plans
+        listed = await asyncio.gather(*(self._listed(plan, key) for plan in plans))
+        return [name for plan, names in zip(plans, listed, strict=True) for name in names if self._routes.find(name) is plan]
+
+    async def _listed(self, plan: Plan, key: str | None) -> list[str]:
+        """The names of one route. The client's own key is meant for its first upstream alone (U-K)."""
+        if plan.literal is not None:
+            return [plan.literal]
+        asked = (self._transport.models(target.name, client_key=None if at else key) for at, target in enumerate(plan.targets))
+        found = [plan.client_model(model) for models in await asyncio.gather(*asked) for model in models]
+        return [name for name in found if name is not None]

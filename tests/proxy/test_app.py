@@ -67,6 +67,16 @@ OPENAI_KEYS = {"message", "type", "param", "code"}
         ("POST", "/v1/models", 405, False),
         ("PUT", "/", 405, False),
         ("GET", "/v1/modelsx", 404, False),
+        ("GET", "/v1/complete", 404, True),
+        ("POST", "/v1/complete", 404, True),
+        ("POST", "/v1/completions", 404, False),
+        ("GET", "/v1/files", 404, False),
+        ("DELETE", "/v1/responses/resp_1", 404, False),
+        ("POST", "/v1/responses/resp_1/cancel", 404, False),
+        ("GET", "/v1/responses/resp_1/input_items", 404, False),
+        ("POST", "/v1/responses/compact", 404, False),
+        ("GET", "/v1/responses", 405, False),
+        ("POST", "/v1/alpha/search", 404, False),
         ("OPTIONS", "/v1/chat/completions", 405, False),
     ],
 )
@@ -82,6 +92,32 @@ async def test_every_other_path_and_method_is_refused_in_the_dialect_of_the_path
             assert (parsed["type"], parsed["request_id"]) == ("error", headers["request-id"])
         else:
             assert set(parsed["error"]) == OPENAI_KEYS
+
+
+@pytest.mark.parametrize(
+    ("path", "anthropic"),
+    [
+        ("/v1/files", True),
+        ("/v1/models/no/messages", True),
+        ("/v1/nothing", True),
+        ("/v1/chat/nothing", False),
+        ("/v1/responses/resp_1", False),
+        ("/v1/messages/batches", True),
+    ],
+)
+async def test_a_path_that_both_vendors_have_or_none_follows_the_version_header(path, anthropic):
+    async with service(answers(), models=["only"]) as running:
+        status, headers, body = await ask(running, "GET", path, headers={"anthropic-version": "2023-06-01"})
+        parsed = json.loads(body)
+        assert (status, parsed.get("type")) == (404, "error" if anthropic else None)
+        assert parsed.get("request_id") == (headers["request-id"] if anthropic else None)
+
+
+async def test_an_answer_says_how_long_it_took_to_begin_where_the_api_does():
+    async with service(answers(3)) as running:
+        for path, told in (("/v1/chat/completions", True), ("/v1/responses", True), ("/v1/messages", False)):
+            _, headers, _ = await ask(running, "POST", path, json={"model": "m"})
+            assert headers.get("openai-processing-ms", "").isdigit() is told
 
 
 async def test_the_root_answers():
@@ -230,6 +266,22 @@ async def test_models_of_their_own_name_and_those_that_a_pattern_lets_through():
         assert json.loads(body)["first_id"] == "exact"
         assert (await ask(running, "GET", "/v1/models/qwen7"))[0] == 200
         assert json.loads((await ask(running, "GET", "/models/org/name"))[2])["error"]["code"] == "model_not_found"
+
+
+async def test_a_count_needs_no_route():
+    async with service(HandTransport([]), models=["other"], stages=real_stages()) as running:
+        body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        status, _, answer = await ask(running, "POST", "/v1/messages/count_tokens", json=body)
+        assert (status, json.loads(answer)["input_tokens"] > 0) == (200, True)
+        assert (await ask(running, "POST", "/v1/messages", json={**body, "max_tokens": 5}))[0] == 404
+
+
+async def test_models_behind_a_rewritten_name_are_listed_as_they_are_asked_for():
+    transport = HandTransport([])
+    transport.listed = {"one": ["qwen3", "org/llama"]}
+    async with service(transport, models=[("local/*", "*"), ("org-*", "org/*"), ("fixed-*", "qwen3"), "*"]) as running:
+        _, _, body = await ask(running, "GET", "/v1/models")
+        assert [model["id"] for model in json.loads(body)["data"]] == ["local/qwen3", "local/org/llama", "org-llama", "qwen3", "org/llama"]
 
 
 async def test_tokens_are_counted_without_an_upstream():

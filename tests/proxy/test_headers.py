@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.headers import passed_on, protocol_headers, request_id, trace
+from pipeline.verdicts import Api
+from proxy.headers import passed_on, processing_ms, protocol_headers, request_id, trace
 
 
 @pytest.mark.parametrize("given", ["abc", "A.b_c-9", "x" * 64])
@@ -59,10 +60,17 @@ def test_rate_limits_pass_always_and_retry_after_only_with_an_error():
         "x-ratelimit-remaining-requests": "3",
         "anthropic-ratelimit-unified-status": "rejected",
         "retry-after": "7",
+        "x-should-retry": "false",
         "set-cookie": "a=b",
         "content-encoding": "gzip",
         "x-ratelimit-odd": "a\r\nb: c",
     }
     limits = [("x-ratelimit-remaining-requests", "3"), ("anthropic-ratelimit-unified-status", "rejected")]
     assert passed_on(upstream, 200) == limits
-    assert passed_on(upstream, 429) == [*limits, ("retry-after", "7")]
+    assert passed_on(upstream, 429) == [*limits, ("retry-after", "7"), ("x-should-retry", "false")]
+
+
+def test_the_time_an_answer_took_is_told_where_the_api_does():
+    assert processing_ms(Api.OPENAI_CHAT, 0.0416) == (("openai-processing-ms", "42"),)
+    assert processing_ms(Api.OPENAI_RESPONSES, -1.0) == (("openai-processing-ms", "0"),)
+    assert processing_ms(Api.ANTHROPIC_MESSAGES, 1.0) == ()

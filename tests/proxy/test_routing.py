@@ -51,6 +51,26 @@ def test_a_name_is_rewritten(glob, rewrite, asked, sent):
     assert plan(glob, rewrite).upstream_model(asked) == sent
 
 
+@pytest.mark.parametrize(
+    ("glob", "rewrite", "theirs", "ours"),
+    [
+        ("*", None, "m", "m"),
+        ("qwen*", None, "llama", None),
+        ("local/*", "*", "qwen3", "local/qwen3"),
+        ("*", "org/*", "org/m", "m"),
+        ("*", "org/*", "other/m", None),
+        ("*", "aa*aa", "aaa", None),
+        ("*", "fixed", "fixed", None),
+        ("a*b*", "*", "xx", None),
+        ("gpt-?*", "*", "x", None),
+    ],
+)
+def test_the_way_back_from_an_upstreams_name(glob, rewrite, theirs, ours):
+    one = plan(glob, rewrite)
+    assert one.client_model(theirs) == ours
+    assert ours is None or one.upstream_model(ours) == theirs
+
+
 def test_no_name_makes_a_glob_slow():
     # a pattern that backtracks over its stars would still be busy when the test times out
     assert not plan("a*a*a*a*a*a*a*a*b").takes("a" * 256)

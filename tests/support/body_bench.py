@@ -161,7 +161,7 @@ async def service(
     targets: Sequence[str] = ("one",),
     extra: Sequence[Any] = (),
     keys: Sequence[str] = (),
-    models: Sequence[str] = ("*",),
+    models: Sequence[str | tuple[str, str]] = ("*",),
     base_path: str = "",
     limits: Limits | None = None,
     stages: Sequence[Any] | None = None,
@@ -171,10 +171,15 @@ async def service(
     """Serve on a free port of 127.0.0.1."""
     lines = Lines()
     log = make_logger(lines)
-    telemetry = Telemetry(Names(models=tuple(models), upstreams=tuple(targets), stages=("normalize", "upstream")), log, stages=log_stages)
+    made_routes = [Route(model=one) if isinstance(one, str) else Route(model=one[0], rewrite=one[1]) for one in models]
+    telemetry = Telemetry(
+        Names(models=tuple(route.model for route in made_routes), upstreams=tuple(targets), stages=("normalize", "upstream")),
+        log,
+        stages=log_stages,
+    )
     made = stages if stages is not None else [FakeNormalize(stream=stream), FakeUpstream(), *extra, FakeJudge(), FakeEncoding()]
     chain = timed(Chain(made, Settings(**settings)), telemetry)
-    routes = HandRoutes([Plan(Route(model=model), chain, tuple(UpstreamTraits(name=name) for name in targets)) for model in models])
+    routes = HandRoutes([Plan(route, chain, tuple(UpstreamTraits(name=name) for name in targets)) for route in made_routes])
     limits = limits or Limits()
     closing: list[Service] = []
     shared = Shared(
