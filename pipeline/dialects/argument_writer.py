@@ -80,12 +80,12 @@ class ArgumentWriter:
         self._unescaper = None
         self._write(json_values.dumps(rest)[1:-1] + '"', end)
 
-    def value(self, name: str, value: object, end: int) -> bool:
-        """Any whole value, typed by its schema; false when it cannot be written."""
+    def value(self, name: str, value: object, end: int, *, fixed: bool = False) -> bool:
+        """Any whole value, typed by its schema unless its type is fixed; false when it cannot be written."""
         try:
             if self._calls.unescapes:
                 value = unescaped(value)
-            schema = self._calls.schema_of(self._found, name)
+            schema = None if fixed else self._calls.schema_of(self._found, name)
             if schema is not None and self._found.tool is not None:
                 value = schema_types.fit(value, schema, self._found.tool.parameters)
             self._write(json_values.dumps(value), end)

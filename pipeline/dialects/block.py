@@ -67,7 +67,10 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A stretch of a block, from the end of the part before it to `end`: a call, or text that stays text (`outcome` says why)."""
+    """A stretch of a block up to `end`: a call, or text that stays text (`outcome` says why).
+
+    A call's stretch begins where the part before it ends. Text begins at `start`, if that is given: what stands between is dropped.
+    """
 
     end: int
     call: Written | None = None
@@ -76,6 +79,7 @@ class Part(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
     early: bool = False
     """This call was told through `progress` already."""
+    start: int = -1
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ a call as well, unless the route says otherwise (`unknown_tools`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -83,8 +83,8 @@ class Calls:
     def _near(self, name: str) -> Tool | None:
         return self._folded.get(name.casefold())
 
-    def make(self, found: Found, arguments: Mapping[str, object], repairs: list[Repair]) -> Written | Fault:
-        """The call, its arguments undone of escapes and typed; notes what that took in `repairs`."""
+    def make(self, found: Found, arguments: Mapping[str, object], repairs: list[Repair], *, fixed: Collection[str] = ()) -> Written | Fault:
+        """The call, its arguments undone of escapes and, but for those in `fixed`, typed; notes what that took in `repairs`."""
         if found.tool is None and self._options.unknown_tools != "forward":
             return Fault(BlockOutcome.UNKNOWN_TOOL, f"there is no tool named {found.name!r}")
         if found.repair is not None:
@@ -95,7 +95,9 @@ class Calls:
             if found.tool is not None:
                 schema = found.tool.parameters
                 typed = schema_types.fit(value, schema, schema)
-                if typed is not value:
+                if typed is not value and isinstance(typed, dict) and isinstance(value, dict):
+                    typed |= {key: item for key, item in value.items() if key in fixed}
+                if typed != value:
                     repairs.append(Repair.VALUE_TYPE)
                     value = typed
             return Written(found.name, json_values.dumps(value), kind)

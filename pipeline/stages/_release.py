@@ -383,10 +383,13 @@ class Release:
                     self._calls += 1
                 self._after_call = True
             else:
+                if block.at + part.start > start:
+                    self._drop(SpanKind.SWALLOWED, start, block.at + part.start)
+                    start = block.at + part.start
                 text = block.raw[start - block.at : part.end]
                 self.events.append(BlockSeen(block.dialect, part.outcome, (start, end), (), part.names, part.fault, start, text[:_SHOWN]))
                 self._out(text, start)
             start = end
-        if self._early_start < block.end and any(part.early for part in block.parts):
-            self._drop(SpanKind.SWALLOWED, self._early_start, block.end)
+        if start < block.end:
+            self._drop(SpanKind.SWALLOWED, start, block.end)
         block.raw = ""

@@ -424,10 +424,13 @@ class Sieve:
     def _behind_call(self) -> bool:
         return self._behind and self._last is not None and self._last.decided is not False
 
-    def _after_call(self) -> bool:
+    def _after_call(self, at: int) -> bool:
         """Is there a call before this place, or a block that may be one?"""
         if self._called:
             return True
+        if self._undecided:
+            # The text in between may have decided it.
+            self._hand_over(at)
         while self._undecided and self._undecided[-1].decided is False:
             self._undecided.pop()
         return bool(self._undecided)
@@ -453,7 +456,7 @@ class Sieve:
         return None
 
     def _at_bracket(self, at: int) -> str | None:
-        if not self._after_call():
+        if not self._after_call(at):
             return None
         head = self._window[at : at + len(BRACKET)]
         if head == BRACKET:
@@ -465,7 +468,7 @@ class Sieve:
     def _at_opener(self, at: int, *, whole: bool) -> str | None:
         """At the first character of what is, or may become, an opener, a result or a spare closer."""
         window, grammar, markdown = self._window, self._grammar, self._markdown
-        late = self._after_call()
+        late = self._after_call(at)
         result = late and markdown.first_in_line
         spare = late and self._behind_call() and self._nothing_since_call(at)
         if whole:

@@ -45,7 +45,8 @@ def read(text: str, *, unclosed: bool = False) -> tuple[object, list[Repair]]:
         except json_values.NotJsonError:
             pass
     scanner = JsonScanner(strict=True)
-    scanner.feed(text)
+    # A mark of a fence is what ends a value without its brackets, so the scan sees one.
+    scanner.feed(text + "`" if unclosed else text)
     if unclosed and scanner.value_complete:
         scanner.close_brackets()
     if not scanner.done:

@@ -5,7 +5,7 @@ repairs that a strict parser will need, and for whoever listens the keys and val
 fences and markup inside strings mean nothing), every character is scanned once, nothing is parsed here.
 
 The heart is when a quote closes a string: only if structure follows it. Behind a key that is `:`, behind a value a closing bracket, a fence, or a
-comma with another member behind it. In strict JSON every closing quote is such a one and no other exists, so the strict reading is never changed; a
+comma with another member behind it; a value before a colon can only be a key that an earlier slip hid. In strict JSON every closing quote is such a one and no other exists, so the strict reading is never changed; a
 quote that does not close is an unescaped inner quote. Inner quotes come in pairs; an odd one followed by more strings could be read in more than
 one way, and is refused.
 
@@ -409,6 +409,8 @@ class JsonScanner:
             return at + 1
         elif char in "}]`~":
             self._close_string()
+        elif char == ":":
+            self.fault = "a value is followed by a colon"
         else:
             self._inner_quote()
         return at

@@ -75,6 +75,7 @@ _LESS = f"[{LESS}]"
 _GREATER = f"[{GREATER}]"
 _FILL = re.compile(rf"(?:\s|{NOISE}(?<![{none_of(SLASHES)}]))*+")
 _NAME = re.compile(rf"[\w\-.:{INVISIBLE}]+")
+_GAP = re.compile(rf"[\s{INVISIBLE}]*+")
 _EQUALS = re.compile(rf"[\s{INVISIBLE}]*+[{EQUALS}][\s{INVISIBLE}]*+")
 _SOFT_DOUBLE = DOUBLE_QUOTES.replace('"', "")
 _SOFT_SINGLE = SINGLE_QUOTES.replace("'", "")
@@ -190,8 +191,8 @@ class _Reader:
             return None
         equals = _EQUALS.match(text, found.end(), end)
         if equals is None:
-            rest = text[found.end() : end]
-            return None if not rest.strip() else BAD
+            gap = _GAP.match(text, found.end(), end)
+            return None if gap and gap.end() == end else BAD
         at = equals.end()
         if at >= end:
             return None

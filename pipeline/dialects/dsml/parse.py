@@ -40,13 +40,15 @@ _Answer = Done | Rejected | bool
 class _Invoke:
     """An invoke that is open."""
 
-    __slots__ = ("fault", "found", "has_body", "name", "values")
+    __slots__ = ("at", "fault", "fixed", "found", "has_body", "name", "values")
 
-    def __init__(self, name: str, found: Found | None, fault: Fault | None) -> None:
+    def __init__(self, name: str, at: int, found: Found | None, fault: Fault | None) -> None:
         self.name = name
+        self.at = at
         self.found = found
         self.fault = fault
         self.values: dict[str, list[object]] = {}
+        self.fixed: set[str] = set()
         self.has_body = False
 
 
@@ -295,11 +297,12 @@ class DsmlParser:
             ended = self._end_invoke(self._solid)
             if ended is not None:
                 return ended
+        at = self._buffer.place
         self._consume(tag)
         name = tag.name or ""
         found = self._calls.find(name)
         fault = found if isinstance(found, Fault) else None
-        self._invoke = _Invoke(name, None if isinstance(found, Fault) else found, fault)
+        self._invoke = _Invoke(name, at, None if isinstance(found, Fault) else found, fault)
         if self._may_commit() and isinstance(found, Found) and found.tool is not None:
             self._writer = ArgumentWriter(self.progress, self._calls, found, self._solid)
         if tag.empty:
@@ -324,7 +327,10 @@ class DsmlParser:
             return self._reject("a parameter has no name, or stands twice")
         if tag.empty:
             return self._end_parameter("")
-        streams = writer is not None and tag.string is not False and writer.streams(name)
+        if tag.string is not None:
+            # The attribute beats the schema (S10).
+            invoke.fixed.add(name)
+        streams = writer is not None and tag.string is not False and (tag.string or writer.streams(name))
         self._scan = ValueScan(
             family=bool(self._dsml),
             wide=self._wide or self._mixed,
@@ -359,7 +365,8 @@ class DsmlParser:
         if invoke is None or tag is None:
             return False
         invoke.values[tag.name or ""].append(value)
-        if self._writer is not None and not self._writer.value(tag.name or "", value, self._solid):
+        fixed = tag.string is not None
+        if self._writer is not None and not self._writer.value(tag.name or "", value, self._solid, fixed=fixed):
             return self._reject("the arguments nest too deep")
         return True
 
@@ -409,16 +416,13 @@ class DsmlParser:
         if fault is None and invoke.found is not None:
             arguments = {key: found[0] if len(found) == 1 else found for key, found in invoke.values.items()}
             repairs: list[Repair] = []
-            made = self._calls.make(invoke.found, arguments, repairs)
+            made = self._calls.make(invoke.found, arguments, repairs, fixed=invoke.fixed)
             if isinstance(made, Fault):
                 fault = made
             elif self._wide and self._lacks(invoke.found, arguments):
                 # Kept as a part; whether it counts is known when the block is over.
-                self._parts.append(
-                    Part(
-                        end, made, BlockOutcome.BAD_ARGUMENTS, "not declared, or arguments are missing", (invoke.name,), writer is not None
-                    )
-                )
+                fault = Fault(BlockOutcome.BAD_ARGUMENTS, "the tool is not declared, or arguments are missing")
+                self._parts.append(Part(end, made, fault.outcome, fault.text, (invoke.name,), writer is not None, invoke.at))
                 self._finish(writer, end)
                 return None
             else:
@@ -430,7 +434,7 @@ class DsmlParser:
         fault = fault or Fault(BlockOutcome.MALFORMED, "the invoke cannot be read")
         if writer is not None:
             return self._reject(fault.text, outcome=fault.outcome)
-        self._parts.append(Part(end, None, fault.outcome, fault.text, (invoke.name,) if invoke.name else ()))
+        self._parts.append(Part(end, None, fault.outcome, fault.text, (invoke.name,) if invoke.name else (), start=invoke.at))
         return None
 
     @staticmethod
@@ -509,7 +513,10 @@ class DsmlParser:
             if call is not None and part.outcome is not BlockOutcome.PARSED and self._used_wide:
                 call = None
             outcome = BlockOutcome.PARSED if call is not None else part.outcome
-            parts.append(Part(part.end, call, outcome, part.fault if call is None else "", part.names if call is None else (), part.early))
+            if call is not None:
+                parts.append(Part(part.end, call, outcome, early=part.early))
+            else:
+                parts.append(Part(part.end, None, outcome, part.fault, part.names, part.early, part.start))
         if self._mixed:
             return Rejected(end, BlockOutcome.MALFORMED, "DSML and canonical tags are mixed", end)
         good = any(part.call is not None for part in parts)
@@ -517,7 +524,8 @@ class DsmlParser:
             first = next(part for part in parts if part.call is None)
             return Rejected(end, first.outcome, first.fault, end, names=first.names)
         last = parts[-1]
-        parts[-1] = Part(end, last.call, last.outcome, last.fault, last.names, last.early)
+        if last.call is not None and not last.early:
+            parts[-1] = Part(end, last.call)
         return Done(
             end=end,
             parts=tuple(parts),

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pipeline import json_values
+from pipeline.dialects.dsml.swallowed import divide
 from pipeline.turn import Call
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.:/@$+-]{1,128}|[^\W_]{1,128}")
@@ -43,7 +44,7 @@ def _parameters(value: Mapping[str, object]) -> str:
 
 def _value(item: object) -> str:
     if isinstance(item, str):
-        return "<![CDATA[" + _SECTION_END.sub("]]]]><![CDATA[", item) + "]]>"
+        return "<![CDATA[" + divide(_SECTION_END.sub("]]]]><![CDATA[", item)) + "]]>"
     return _json(item)
 
 

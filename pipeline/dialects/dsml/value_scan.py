@@ -20,6 +20,7 @@ from enum import IntEnum
 
 from pipeline.dialects.argument_writer import ArgumentWriter
 from pipeline.dialects.dsml.buffer import Buffer
+from pipeline.dialects.dsml.swallowed import signs
 from pipeline.dialects.dsml.values import Segment, text_of
 from pipeline.text.letters import LESS
 from pipeline.text.tag_heads import INVOKE, PARAMETER, WRAPPER
@@ -51,6 +52,7 @@ class ValueScan:
         "_candidate",
         "_element",
         "_family",
+        "_joined",
         "_limit",
         "_mixed_swallow",
         "_pending",
@@ -81,6 +83,7 @@ class ValueScan:
         self._state = self._back = _In.PLAIN
         self._plain: list[str] = []
         self._section: list[str] = []
+        self._joined: list[str] = []
         self._section_ends = False
         self._pending: list[str] = []
         self._candidate: list[str] = []
@@ -102,8 +105,9 @@ class ValueScan:
         """The text ended in a section that never closed: give its content back to be read as OPEN; None when it is another state."""
         if self._state is not _In.SECTION or self._section_ends or self.streamed:
             return None
-        content = "".join(self._section)
-        self._section.clear()
+        content = "".join([*self._joined, *self._section])
+        self._joined = []
+        self._section = []
         self._state = _In.OPEN
         self._unclosed = True
         return content
@@ -233,6 +237,8 @@ class ValueScan:
             if section is not None:
                 buffer.at = section.end()
                 self._pending.clear()
+                self._joined.append("".join(self._section))
+                self._section = []
                 self._state = _In.SECTION
                 return True
             if may_be_section(text, at):
@@ -304,9 +310,8 @@ class ValueScan:
             self._pending += self._candidate
             self._state = _In.MIXED
             return True
-        self.segments.append((True, "".join(self._section)))
+        self._close_section()
         self._plain = [*self._pending[1:], *self._candidate]
-        self._section = []
         self._state = _In.PLAIN
         return True
 
@@ -347,11 +352,18 @@ class ValueScan:
             return tag.closing or self._wide
         return self._wide and tag.word == WRAPPER and tag.closing
 
+    def _close_section(self) -> None:
+        sections = [*self._joined, "".join(self._section)]
+        self.swallowed = self.swallowed or any(next(signs(section, dsml=self._family), None) is not None for section in sections)
+        self.segments.append((True, "".join(sections)))
+        self._joined = []
+        self._section = []
+
     def _end(self, buffer: Buffer) -> None:
         """The closer is proven: what is pending is text behind the section."""
         if self._back is _In.MIXED:
             rest = "".join(self._pending[1:])
-            self.segments.append((True, "".join(self._section)))
+            self._close_section()
             self.swallowed = self.swallowed or self._mixed_swallow
             if self.streamed and self._writer is not None:
                 tail = text_of([(True, ""), (False, rest)])

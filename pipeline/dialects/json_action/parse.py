@@ -20,6 +20,8 @@ from pipeline.verdicts import BlockOutcome, Repair
 _HEAD = re.compile(r"(`{3,}|~{3,})[ \t]*[jJ][sS][oO][nN](?:[ \t]+([aA][cC][tT][iI][oO][nN]))?")
 _BLANKS = re.compile(r"[^\S\r\n]*")
 _SPACE = re.compile(r"\s*")
+_SHOWING = frozenset(".…<*")
+"""What stands in place of keys where somebody shows the format."""
 _MARKS = {"`": re.compile("`*"), "~": re.compile("~*")}
 _NEXT = re.compile(r"[jJ][sS][oO][nN](?:[ \t]{0,16}[\r\n]|[ \t]{1,16}[aA][cC][tT][iI][oO][nN][\s{\[])")
 _NEXT_PART = re.compile(
@@ -188,7 +190,8 @@ class ActionParser:
         if scanner.fault:
             raw = "".join(self._pieces)
             self._solid = self._value_at + len(raw.rstrip())
-            return end, self._reject(scanner.fault, self._offset + end, mention=not self._parts and (not self._action or not members.seen))
+            mention = not self._action or not (members.seen or self._parts or text[end] not in _SHOWING)
+            return end, self._reject(scanner.fault, self._offset + end, mention=mention)
         if scanner.stopped:
             raw = "".join(self._pieces)
             self._solid = self._value_at + len(raw.rstrip())
