@@ -34,7 +34,7 @@ class Noting(NamedTuple):
 class Notes(list[Noting]):
     """A `note` that is bound to a list: call it as a stage does, read it as a list."""
 
-    def __call__(self, outcome: Noted, **fields: object) -> None:
+    def __call__(self, outcome: Noted, /, **fields: object) -> None:
         """Write one note down."""
         self.append(Noting(outcome, fields))
 

@@ -67,6 +67,12 @@ def test_notes_are_a_note_and_a_list():
     assert notes.of(Noted.RETRY) == []
 
 
+def test_a_note_may_carry_a_field_called_outcome():
+    notes = Notes()
+    notes(Noted.UPSTREAM_FAILED, outcome="connect")
+    assert notes.of(Noted.UPSTREAM_FAILED) == [{"outcome": "connect"}]
+
+
 def test_an_engine_is_driven_with_its_own_clock():
     class Engine:
         def start(self, now):
