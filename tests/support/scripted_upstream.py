@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import socket
 import struct
 import sys
@@ -28,6 +29,10 @@ from typing import Any, Literal, Self
 
 from aiohttp import web
 
+_OWN_LOG = logging.getLogger("scripted_upstream")
+"""Not aiohttp's: what that one says is about the service under test, where both run in one process."""
+_OWN_LOG.propagate = False
+_OWN_LOG.addHandler(logging.NullHandler())
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 Ending = Literal["clean", "cut", "reset", "open"]
 
@@ -118,6 +123,14 @@ class Seen:
         return True
 
 
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except ValueError:
+        return False
+    return True
+
+
 def _plain(content: Any) -> str:
     if isinstance(content, str):
         return content
@@ -146,7 +159,8 @@ class ScriptedUpstream:
     async def start(self) -> Self:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1, keepalive_timeout=75)
+        options = {"handler_cancellation": True, "access_log": None, "shutdown_timeout": 0.1, "keepalive_timeout": 75, "logger": _OWN_LOG}
+        self._runner = web.AppRunner(app, **options)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._port)
         await site.start()
@@ -200,6 +214,8 @@ class ScriptedUpstream:
             request.transport.get_extra_info("peername"),
         )
         self.seen.append(seen)
+        if seen.body[:1] == b"{" and not _is_json(seen.body):
+            return web.json_response({"error": {"message": "the body is no JSON", "type": "invalid_request_error"}}, status=400)
         try:
             return await self._answer(request, seen, self._next(seen))
         except (asyncio.CancelledError, ConnectionResetError):
