@@ -13,6 +13,8 @@ TEXT     Holds the longest suffix that may begin an opener (S2), and the white s
 BLOCK    The whole block: a dialect's parser reads it, and until it answers, everything belongs to the block (S3). It answers at the first
          character that rules a call out; then the block goes on as text, and what stands behind it is scanned, never what stands in it.
 CUT      Behind an invented result (S12): nothing goes out any more.
+SPENT    Behind a block that is too large (S14): all text, nothing held but white space. Where that block ends is not known, and what stands in it
+         must not run.
 Beside these, what was found may wait on its way out, in order, with all that follows (`_release.py`): a block behind an unmatched run
 of backticks, for the end of its paragraph (S4); a plain JSON call, for the end of the answer (S8); a call behind white space behind
 text, for the next visible character (S12).
@@ -83,6 +85,7 @@ class _In(IntEnum):
     BLOCK = 3
     CUT = 4
     FAILED = 5
+    SPENT = 6
 
 
 class _Way(NamedTuple):
@@ -287,6 +290,8 @@ class Sieve:
                 piece = self._start(piece)
             elif state is _In.REASONING:
                 piece = self._reason(piece)
+            elif state is _In.SPENT:
+                piece = self._pass_on(piece)
             else:
                 if state is _In.CUT and self.cut:
                     self._release.cut(self._at, self._at + len(piece))
@@ -600,7 +605,19 @@ class Sieve:
             self._break_call(step, raw)
         else:
             self._end_text(step, raw)
+            if step.outcome is BlockOutcome.OVERSIZE:
+                self._state = _In.SPENT
         return rest
+
+    def _pass_on(self, piece: str) -> str:
+        """Behind an oversize block: its end is not known, and what is quoted inside of it must not run (S3, S14)."""
+        body = piece.rstrip()
+        if body:
+            self._release.say(body, self._at)
+        if len(body) < len(piece):
+            self._release.blank(piece[len(body) :], self._at + len(body))
+        self._at += len(piece)
+        return ""
 
     def _end_call(self, step: Done, raw: str) -> None:
         markdown = self._markdown
