@@ -45,10 +45,10 @@ def _stream(name: str, tools: bool, clients: int, pieces: int, gap_ms: int, coun
 
 LOADS = {
     "streams": [
-        _stream("stream 32, no tools", False, 32, 100, 20, 64),
-        _stream("stream 32, tools", True, 32, 100, 20, 64),
-        _stream("stream 200, no tools", False, 200, 100, 40, 200),
-        _stream("stream 200, tools", True, 200, 100, 40, 200),
+        _stream("stream 32, no tools", False, 32, 200, 20, 32),
+        _stream("stream 32, tools", True, 32, 200, 20, 32),
+        _stream("stream 200, no tools", False, 200, 200, 20, 200),
+        _stream("stream 200, tools", True, 200, 200, 20, 200),
     ],
     "plain": [
         Load("plain, no tools", bodies.small("fast", stream=False, tools=False), 32, 2000),

@@ -5,11 +5,14 @@ In: names (see `clients.PACKAGES` and `clients.WHEELS`; none means all). They go
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 import sys
 import time
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.e2e.agents.clients import PACKAGES, PROJECTS, WHEELS, installed
@@ -21,6 +24,11 @@ def npm(name: str) -> Path:
     """The folder with the npm packages, or the npm project, of this name, installed if they are not."""
     folder = installed() / "npm" / name
     folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        return _npm(name, folder)
+
+
+def _npm(name: str, folder: Path) -> Path:
     packages: tuple[str, ...] = PACKAGES.get(name, ())
     if name in PROJECTS:
         new = (PROJECTS[name] / "package.json").read_bytes() != _read(folder / "package.json")
@@ -44,11 +52,21 @@ def _read(path: Path) -> bytes:
 def python(name: str) -> Path:
     """The interpreter of a virtual environment with the PyPI packages of this name, made if it is not there."""
     folder = installed() / "venv" / name
+    folder.mkdir(parents=True, exist_ok=True)
     program = folder / "bin" / "python"
-    if not program.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([str(program), "-m", "pip", "install", "-q", *WHEELS[name]], check=True, timeout=TIMEOUT_S)
+    with _alone(folder):
+        if not program.exists():
+            venv.create(folder, with_pip=True)
+            subprocess.run([str(program), "-m", "pip", "install", "-q", *WHEELS[name]], check=True, timeout=TIMEOUT_S)
     return program
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Tests in several processes install a thing once: the others wait."""
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def main(names: list[str]) -> None:
