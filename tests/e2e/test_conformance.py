@@ -27,12 +27,20 @@ def _several(seen: Seen) -> bool:
     return seen.json.get("n", 1) > 1
 
 
-@pytest.fixture(scope="module", params=["json_action", "dsml"])
+ROUTES = {
+    "json_action": 'contract = "json_action"',
+    "dsml": 'contract = "dsml"',
+    "json_action-live": 'contract = "json_action"\nstream_arguments = true',
+    "dsml-live": 'contract = "dsml"\nstream_arguments = true',
+}
+
+
+@pytest.fixture(scope="module", params=list(ROUTES))
 def bench(request, tmp_path_factory):
     with ExitStack() as stack:
         upstream = stack.enter_context(ScriptedUpstream(plain_chat_api()).in_thread())
         folder = tmp_path_factory.mktemp("conformance")
-        running = stack.enter_context(toolgraft(folder, upstream.url, f'[defaults]\ncontract = "{request.param}"\n'))
+        running = stack.enter_context(toolgraft(folder, upstream.url, f"[defaults]\n{ROUTES[request.param]}\n"))
         made = Bench(running.url)
         stack.callback(made.close)
         yield made
