@@ -149,6 +149,7 @@ _SHAPES = (
     (re.compile(r"system message must be (?:at the beginning|the first|first)|only one system message|system role must be first"), "system_once"),
     (re.compile(r"roles? must alternate|alternate user/assistant|after the optional system message, conversation roles"), "alternate_roles"),
     (re.compile(r"(?:unexpected|unknown|invalid|unsupported) (?:message )?role:? .{0,10}developer|role'? does not support '?developer|developer.{0,40}(?:not supported|is not one of)"), "developer_role"),
+    (re.compile(r"content.{0,40}(?:must not be|cannot be|can't be|may not be|got|but got|is) (?:null|none)\b|content: input should be a valid string|null (?:is not allowed|not allowed|value).{0,20}content"), "null_content"),
 )  # fmt: skip
 
 _KEYS = re.compile(

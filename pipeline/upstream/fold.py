@@ -24,7 +24,7 @@ DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.IGN
 """A data: URL up to its base64 text; group 1 is the media type."""
 _OPENING = "(The conversation begins with the assistant.)"
 
-_BENT_BY_NAME = ("system_role", "developer_role")
+_BENT_BY_NAME = ("system_role", "developer_role", "null_content")
 _BENT_TO_NAME = ("system_once", "alternate_roles")
 
 

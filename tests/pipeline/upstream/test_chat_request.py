@@ -142,6 +142,7 @@ def test_content_of_a_message_that_only_calls():
     only = say(Role.ASSISTANT, Call("c1", "look", Arguments("")))
     assert messages(only)[0]["content"] is None
     assert messages(only, traits=UpstreamTraits(null_content=False))[0]["content"] == ""
+    assert build(turn(only), without={"null_content"}, settings=NATIVE)["messages"][0]["content"] == ""
     assert messages(only)[0]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
