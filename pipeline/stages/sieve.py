@@ -340,7 +340,7 @@ class Sieve:
             end = self._at + found.end()
             self._release.reason(text[: found.start()], self._at, end)
             self._at = end
-            self._state = _In.START
+            self._state = _In.TEXT
             return text[found.end() :]
         part = self._think_part.search(text)
         stop = part.start() if part is not None else len(text)
@@ -858,19 +858,23 @@ class _Receiver:
         return events
 
     def _tell(self, events: list[Event]) -> list[Event]:
+        cut = 0
         for at, event in enumerate(events):
             if isinstance(event, TextDelta):
                 continue
             if isinstance(event, BlockSeen):
-                self._note(Noted.BLOCK, dialect=event.dialect, outcome=event.outcome, repairs=event.repairs)
+                good = event.outcome in (BlockOutcome.PARSED, BlockOutcome.REPAIRED)
+                calls = len(event.names) if good else 0
+                self._note(Noted.BLOCK, dialect=event.dialect, outcome=event.outcome, repairs=event.repairs, calls=calls)
             elif isinstance(event, Dropped):
-                if event.kind is SpanKind.CUT:
-                    self._note(Noted.RESULT_CUT, chars=event.span[1] - event.span[0])
+                cut += event.span[1] - event.span[0] if event.kind is SpanKind.CUT else 0
             elif isinstance(event, Failed):
                 self._ended = True
                 return events[: at + 1]
             else:
                 events[at] = self._numbered(event, native=False)
+        if cut:
+            self._note(Noted.RESULT_CUT, chars=cut)
         return events
 
     def _numbered(self, event: Event, *, native: bool) -> Event:

@@ -60,16 +60,16 @@ _ITEM_STARTS = _SCALAR_STARTS | frozenset('"“”{[')
 _QUOTES = frozenset('"“”')
 _OPENERS = {"{": "}", "[": "]"}
 _OPEN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?\Z")
-_UNCLEAN = re.compile(r'[\x00-\x1f"]|\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})|\\u[dD]')
+_UNCLEAN = re.compile(r'[\x00-\x1f]|\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})|\\u[dD]')
 _PARTS = re.compile(
-    r'[\x00-\x1f"]|\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt]|)|[^\\"\x00-\x1f]+'
+    r'[\x00-\x1f]|\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt]|)|[^\\\x00-\x1f]+'
 )
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
 _LONE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 def strict_content(text: str, repairs: set[Repair]) -> str:
-    """String content as strict JSON string content; no escape may be cut off at its end."""
+    """String content, its quotes escaped, as strict JSON string content; no escape may be cut off at its end."""
     if _UNCLEAN.search(text) is None:
         return text
     out: list[str] = []
@@ -77,8 +77,6 @@ def strict_content(text: str, repairs: set[Repair]) -> str:
         if part < " ":
             repairs.add(Repair.CONTROL_CHARACTERS)
             out.append(_SHORT.get(part) or f"\\u{ord(part):04x}")
-        elif part == '"':
-            out.append('\\"')
         elif part == "\\":
             repairs.add(Repair.INVALID_ESCAPE)
             out.append("\\\\")
@@ -416,7 +414,7 @@ class JsonScanner:
         return at
 
     def _inner_quote(self) -> None:
-        look = "".join(self._look)
+        look = "".join(self._look).replace('"', '\\"')
         self._stop_looking()
         self._inner += 1
         self.repairs.add(Repair.INNER_QUOTES)

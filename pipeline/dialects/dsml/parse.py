@@ -139,10 +139,11 @@ class DsmlParser:
             answer = self._run()
             if answer is not None:
                 return answer
+            self._repairs.discard(Repair.UNCLOSED_CDATA)
         if self._wide and self._complete():
-            self._use_wide(Repair.WRAPPER_CLOSER)
+            self._use_wide(Repair.WRAPPER_CLOSER if self._wrapper else Repair.BARE_INVOKE)
             return self._done(self._parts[-1].end)
-        opener_only = self._invoke is None and not self._parts and self._solid == self._size and self._wrapper
+        opener_only = self._wrapper and self._invoke is None and not self._parts and self._buffer.empty
         return Rejected(
             end=self._size,
             outcome=BlockOutcome.UNTERMINATED,
