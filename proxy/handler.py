@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
@@ -164,7 +165,7 @@ class TurnDriver:
             elif isinstance(command, Wait):
                 self._wake_at(command.until)
             elif isinstance(command, Send):
-                self._spawn(self._attempt(command), command.attempt)
+                self._spawn(partial(self._attempt, command), command.attempt)
             elif isinstance(command, Head):
                 record = self._exchange.record
                 spent = processing_ms(record.api, monotonic() - record.started)
@@ -219,14 +220,15 @@ class TurnDriver:
 
     # --- tasks and time -------------------------------------------------------------------------------------------------------
 
-    def _spawn(self, work: Coroutine[None, None, None], number: int) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[None, None, None]], number: int) -> None:
         task = self._loop.create_task(self._guarded(work, number))
         self._tasks[task] = number
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
 
-    async def _guarded(self, work: Coroutine[None, None, None], number: int) -> None:
+    async def _guarded(self, work: Callable[[], Coroutine[None, None, None]], number: int) -> None:
+        """Do the work, which begins here: a task that is cancelled before its first step leaves no coroutine behind that nobody awaits."""
         try:
-            await work
+            await work()
         except Exception as exc:  # noqa: BLE001 - a fault here must end as an error of the turn, not as a client that waits for ever
             self._unexpected("driver", exc)
             if number:
@@ -239,7 +241,7 @@ class TurnDriver:
 
     def _wake(self) -> None:
         self._timer = None
-        self._spawn(self.tell(Tick()), 0)
+        self._spawn(partial(self.tell, Tick()), 0)
 
     async def _close(self) -> None:
         if self._timer is not None:

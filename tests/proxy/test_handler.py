@@ -435,3 +435,18 @@ async def test_settling_does_not_wait_for_ever_for_a_quiet_time():
             assert not await running.app.turns.settle(0.05, quiet_s=30)
             answer.give(b"f\n", None)
             await talk.until(b"\r\n0\r\n\r\n")
+
+
+async def test_a_tick_that_comes_as_the_turn_ends_leaves_no_coroutine_unawaited():
+    import gc
+    import warnings
+
+    from proxy.handler import TurnDriver
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        driver = TurnDriver(None, None, None, None, None, None)
+        driver._wake()
+        await driver._close()
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
