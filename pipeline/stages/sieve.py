@@ -34,14 +34,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import IntEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
-from pipeline.dialects.block import BlockParser, Done, Opener, Rejected, Start, begun
+from pipeline.dialects.block import BlockParser, Done, Rejected, Start, begun
 from pipeline.dialects.calls import Calls
 from pipeline.dialects.dialect import Dialect, ParserOptions
+from pipeline.dialects.grammar import grammar
 from pipeline.dialects.registry import load
 from pipeline.events import (
     ArgumentsDelta,
@@ -59,9 +59,8 @@ from pipeline.events import (
 from pipeline.settings import Settings
 from pipeline.stage import Note, Receiver
 from pipeline.stages._release import Block, Release
-from pipeline.text.letters import LESS
-from pipeline.text.markdown import Markdown, Stop, first_of
-from pipeline.text.results import BRACKET, RESULT_TAG, RESULT_TAG_PART
+from pipeline.text.markdown import Markdown, Stop
+from pipeline.text.results import BRACKET
 from pipeline.turn import Turn
 from pipeline.verdicts import BlockOutcome, ErrorKind, FinishReason, Noted, SpanKind
 
@@ -86,59 +85,6 @@ class _In(IntEnum):
     CUT = 4
     FAILED = 5
     SPENT = 6
-
-
-class _Way(NamedTuple):
-    """One opener with its dialect."""
-
-    whole: re.Pattern[str]
-    part: re.Pattern[str]
-    dialect: Dialect
-    opener: Opener
-
-
-class _Grammar(NamedTuple):
-    """The openers of some dialects, compiled."""
-
-    starts: re.Pattern[str]
-    before: re.Pattern[str]
-    after: re.Pattern[str]
-    tags: tuple[_Way, ...]
-    fences: tuple[_Way, ...]
-    spares: tuple[_Way, ...]
-    result: re.Pattern[str]
-    result_part: re.Pattern[str]
-
-
-@lru_cache(maxsize=64)
-def _grammar(dialects: tuple[Dialect, ...], wide: bool) -> _Grammar:
-    ways = [
-        _Way(re.compile(opener.whole), re.compile(opener.part), dialect, opener)
-        for dialect in dialects
-        for opener in dialect.openers(wide=wide)
-    ]
-    spares = [_Way(re.compile(one.whole), re.compile(one.part), dialect, one) for dialect in dialects for one in dialect.spares]
-    tags = tuple(way for way in ways if not way.opener.fence)
-    wholes = [way.opener.whole for way in tags]
-    parts = [way.opener.part for way in tags]
-    late_wholes = [RESULT_TAG, *wholes, *(way.opener.whole for way in spares)]
-    late_parts = [RESULT_TAG_PART, *parts, *(way.opener.part for way in spares)]
-    return _Grammar(
-        starts=first_of("".join(sorted({*LESS, *(char for way in (*tags, *spares) for char in way.opener.starts)}))),
-        before=_any_of(wholes, parts),
-        after=_any_of(late_wholes, late_parts),
-        tags=tags,
-        fences=tuple(way for way in ways if way.opener.fence),
-        spares=tuple(spares),
-        result=re.compile(RESULT_TAG),
-        result_part=re.compile(RESULT_TAG_PART),
-    )
-
-
-def _any_of(wholes: Sequence[str], parts: Sequence[str]) -> re.Pattern[str]:
-    return re.compile(
-        f"(?P<whole>{'|'.join(f'(?:{one})' for one in wholes) or '(?!)'})|{'|'.join(f'(?:{one})' for one in parts) or '(?!)'}"
-    )
 
 
 class _Waiter(NamedTuple):
@@ -191,7 +137,7 @@ class Sieve:
         self.cut = False
         self._options = options
         self._unescape = unescape
-        self._grammar = _grammar(tuple(dialects), options.wide)
+        self._grammar = grammar(tuple(dialects), options.wide)
         self._markdown = Markdown(self._grammar.before, self._grammar.starts)
         self._search = self._grammar.starts.search
         self._release = Release(options.max_block_chars, unescape=unescape)
@@ -472,18 +418,18 @@ class Sieve:
 
     def _at_opener(self, at: int, *, whole: bool) -> str | None:
         """At the first character of what is, or may become, an opener, a result or a spare closer."""
-        window, grammar, markdown = self._window, self._grammar, self._markdown
+        window, known, markdown = self._window, self._grammar, self._markdown
         late = self._after_call(at)
         result = late and markdown.first_in_line
         spare = late and self._behind_call() and self._nothing_since_call(at)
         if whole:
-            if result and grammar.result.match(window, at):
+            if result and known.result.match(window, at):
                 return self._cut_off(at)
-            for way in grammar.tags:
+            for way in known.tags:
                 if way.whole.match(window, at):
                     return self._begin_block(way.dialect, at, first=markdown.first_in_line)
             if spare and self._last is not None:
-                for way in grammar.spares:
+                for way in known.spares:
                     found = way.whole.match(window, at)
                     if found is not None:
                         self._hand_over(at)
@@ -492,11 +438,11 @@ class Sieve:
                         self._from = found.end()
                         markdown.block_ended()
                         return self._rest(found.end())
-        if any(way.part.match(window, at) for way in grammar.tags):
+        if any(way.part.match(window, at) for way in known.tags):
             return self._hold(at, 0)
-        if result and grammar.result_part.match(window, at):
+        if result and known.result_part.match(window, at):
             return self._hold(at, 0)
-        if spare and any(way.part.match(window, at) for way in grammar.spares):
+        if spare and any(way.part.match(window, at) for way in known.spares):
             return self._hold(at, 0)
         return None
 
@@ -804,7 +750,7 @@ class SieveStage:
             max_tag_chars=settings.max_tag_chars,
             unknown_tools=settings.unknown_tools,
         )
-        _grammar(self._dialects, self._base.wide)  # patterns compile now, not in the first turn
+        grammar(self._dialects, self._base.wide)  # patterns compile now, not in the first turn
 
     def prepare(self, turn: Turn, note: Note) -> Turn:  # noqa: ARG002 - the request is none of the sieve's business
         """Change nothing."""

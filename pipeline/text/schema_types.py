@@ -46,13 +46,22 @@ def required(schema: object, root: Schema) -> frozenset[str]:
 
 def types(schema: object, root: Schema) -> frozenset[str]:
     """The JSON types that the schema admits; all of them when it says nothing."""
-    return _types(schema, root, 0)
+    return _types(schema, root, {}, 0)
 
 
-def _types(schema: object, root: Schema, depth: int) -> frozenset[str]:
+def _types(schema: object, root: Schema, known: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
+    """`known` holds what was found for schemas met before; one that is met inside itself says nothing."""
     schema = _resolve(schema, root)
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return _ANY
+    found = known.get(id(schema))
+    if found is None:
+        known[id(schema)] = _ANY
+        found = known[id(schema)] = _own_types(schema, root, known, depth)
+    return found
+
+
+def _own_types(schema: Schema, root: Schema, known: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
     admitted = _ANY
     kind = schema.get("type")
     if isinstance(kind, str):
@@ -69,12 +78,12 @@ def _types(schema: object, root: Schema, depth: int) -> frozenset[str]:
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if isinstance(options, list | tuple) and options:
-            either = frozenset().union(*(_types(option, root, depth + 1) for option in options))
+            either = frozenset().union(*(_types(option, root, known, depth + 1) for option in options))
             admitted = admitted & either or either
     every = schema.get("allOf")
     if isinstance(every, list | tuple):
         for option in every:
-            admitted = admitted & _types(option, root, depth + 1) or admitted
+            admitted = admitted & _types(option, root, known, depth + 1) or admitted
     return admitted
 
 
@@ -205,14 +214,16 @@ def _resolve(schema: object, root: Schema) -> object:
     return None
 
 
-def _branches(schema: object, root: Schema, *, alternatives: bool = True, depth: int = 0) -> Iterator[Schema]:
-    """The schema and those it is composed of, references followed."""
-    resolved = _resolve(schema, root)
-    if not isinstance(resolved, Mapping) or depth > _DEEPEST:
-        return
-    yield resolved
-    for key in ("allOf", "anyOf", "oneOf") if alternatives else ("allOf",):
-        options = resolved.get(key)
-        if isinstance(options, list | tuple):
-            for option in options:
-                yield from _branches(option, root, alternatives=alternatives, depth=depth + 1)
+def _branches(schema: object, root: Schema, *, alternatives: bool = True) -> Iterator[Schema]:
+    """The schema and those it is composed of, references followed, each once."""
+    keys = ("allOf", "anyOf", "oneOf") if alternatives else ("allOf",)
+    seen: set[int] = set()
+    todo: list[object] = [schema]
+    while todo:
+        resolved = _resolve(todo.pop(), root)
+        if not isinstance(resolved, Mapping) or id(resolved) in seen:
+            continue
+        seen.add(id(resolved))
+        yield resolved
+        options = [option for key in keys if isinstance(found := resolved.get(key), list | tuple) for option in found]
+        todo += reversed(options)

@@ -120,3 +120,12 @@ def test_properties_items_and_what_is_required():
 )
 def test_exact_numbers(text, number):
     assert exact_number(text) == number
+
+
+def test_schemas_that_refer_to_themselves_many_times_take_no_time():
+    schema = {"anyOf": [{"$ref": "#"}, {"$ref": "#"}, {"allOf": [{"$ref": "#"}, {"$ref": "#/anyOf/2"}]}], "oneOf": [{"$ref": "#"}] * 8}
+    assert fit({"a": "5", "b": {"c": ["1"]}}, schema, schema) == {"a": "5", "b": {"c": ["1"]}}
+    assert property_schema(schema, "a", schema) is None
+    assert required(schema, schema) == set()
+    deep = {"$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}, "$ref": "#/$defs/d0"}
+    assert fit("5", deep, deep) == "5"
