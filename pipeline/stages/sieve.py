@@ -594,10 +594,12 @@ class Sieve:
     def _end_text(self, step: Rejected, raw: str) -> None:
         at = self._block_at
         seen = None
+        # In a span that may still close, it is shown rather than tried.
+        outcome = BlockOutcome.FENCED_EXAMPLE if self._markdown.open and step.outcome is not BlockOutcome.OVERSIZE else step.outcome
         if not step.mention:
             seen = BlockSeen(
                 self._dialect,
-                step.outcome,
+                outcome,
                 (at, at + len(raw)),
                 (),
                 step.names,

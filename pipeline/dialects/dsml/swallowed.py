@@ -1,8 +1,8 @@
-"""A CDATA section that was never closed swallows the next parameter with its section (S5): how that looks, and how our rendering never looks like it.
+"""A CDATA section that was never closed swallows what follows up to the end of another one (S5): how that looks, and how our rendering never does.
 
-The sign is a closer of a parameter, an opener of the next and a CDATA opener in one row, with white space at the most between them, inside of
-one section. A value may hold just that by right, a page on this format for one: our own rendering then divides it between two sections,
-so that what it writes never bears the sign, and is read back as it was (C4).
+The sign, inside of one section: the opener of a parameter with a CDATA opener right behind it, and somewhere before it the closer of a parameter. The
+end of that other section then seems to be this one's. A value may hold just that by right, a page on this format for one: our own
+rendering then divides it between two sections, so that what it writes never bears the sign, and is read back as it was (C4).
 """
 
 from __future__ import annotations
@@ -18,35 +18,40 @@ _HEAD = re.compile(f"[{LESS}]")
 _SPACE = re.compile(r"\s*")
 _NEAR = re.compile(rf"[{GREATER}]\s*\Z")
 _LONGEST = 512
-_WINDOW = 2 * _LONGEST + 64
+_WINDOW = _LONGEST + 64
 
 
 def signs(text: str, *, dsml: bool) -> Iterator[int]:
     """The places of the CDATA openers that make the sign in the text of one section."""
+    closer: int | None = None
     for section in SECTION.finditer(text):
         place = section.start()
         window = text[max(0, place - _WINDOW) : place]
-        if _NEAR.search(window) is not None and _ends_in_row(window, dsml=dsml):
-            yield place
+        if _NEAR.search(window) is not None and _ends_in_opener(window, dsml=dsml):
+            if closer is None:
+                closer = _first_closer(text, dsml=dsml)
+            if closer < place:
+                yield place
 
 
-def _ends_in_row(window: str, *, dsml: bool) -> bool:
-    """Does the window end in a closer and an opener of parameters of this family?"""
+def _ends_in_opener(window: str, *, dsml: bool) -> bool:
+    """Does the window end in the opener of a parameter of this family?"""
     for found in _HEAD.finditer(window):
-        closer = read_tag(window, found.start(), _LONGEST)
-        if closer is None or closer == BAD or closer.word != PARAMETER or closer.dsml != dsml or not closer.closing:
-            continue
-        opener = read_tag(window, _skip(window, closer.end), _LONGEST)
-        if opener is None or opener == BAD or opener.word != PARAMETER or opener.dsml != dsml or opener.closing:
-            continue
-        if _skip(window, opener.end) == len(window):
-            return True
+        tag = read_tag(window, found.start(), _LONGEST)
+        if tag is not None and tag != BAD and tag.word == PARAMETER and tag.dsml == dsml and not tag.closing:
+            space = _SPACE.match(window, tag.end)
+            if space is not None and space.end() == len(window):
+                return True
     return False
 
 
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+def _first_closer(text: str, *, dsml: bool) -> int:
+    """The place of the first closer of a parameter; the length of the text if there is none."""
+    for found in _HEAD.finditer(text):
+        tag = read_tag(text, found.start(), _LONGEST)
+        if tag is not None and tag != BAD and tag.word == PARAMETER and tag.dsml == dsml and tag.closing:
+            return found.start()
+    return len(text)
 
 
 def divide(text: str) -> str:

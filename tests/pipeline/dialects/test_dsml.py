@@ -185,6 +185,9 @@ def test_legal_blocks(text, repairs):
         block(invoke("save", f'<{D}parameter name="path"><![CDATA[x]]></body>{param("body", "y")}')),
         block(invoke("save", f'<{D}parameter name="path"><![CDATA[x</{D}parameter>{param("body", cdata("y"))}')),
         block(invoke("save", f'<{D}parameter name="path">x</value>')),
+        block(invoke("save", f'<{D}parameter name="path"><![CDATA[x</{D}parameter>'))
+        + " then "
+        + block(invoke("save", param("path", cdata("y")))),
         f"<{D}tool_calls/>",
     ],
 )
