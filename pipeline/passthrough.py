@@ -7,6 +7,7 @@ the client's own; only a route that rewrites the model name makes them anew.
 from __future__ import annotations
 
 import re
+from collections import deque
 
 from pipeline import json_values
 from pipeline.settings import UpstreamTraits
@@ -52,19 +53,23 @@ def passed_headers(turn: Turn) -> tuple[tuple[str, str], ...]:
 class UsageTail:
     """Keeps the end of an answer and finds the usage in it, once, when it is over. Bounded memory, no parsing on the way."""
 
-    __slots__ = ("_tail",)
+    __slots__ = ("_pieces", "_size")
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._tail = b""
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
 
     def feed(self, data: bytes) -> None:
         """Keep what may still hold the usage."""
-        self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
+        self._pieces.append(data)
+        self._size += len(data)
+        while self._size - len(self._pieces[0]) >= _TAIL:
+            self._size -= len(self._pieces.popleft())
 
     def usage(self, api: Api) -> Usage | None:
         """The last usage object in the tail, or None."""
-        found = _USAGE.findall(self._tail)
+        found = _USAGE.findall(b"".join(self._pieces)[-_TAIL:])
         if not found:
             return None
         try:
