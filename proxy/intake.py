@@ -7,7 +7,8 @@ is copied into an error but names of fields.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from aiohttp import web
 
@@ -19,16 +20,27 @@ from pipeline.verdicts import Api, ErrorKind
 from proxy.auth import Gate, presented_key
 from proxy.config.tree import Limits
 from proxy.headers import protocol_headers
-from proxy.routing import Plan, Routes
+from proxy.routing import Plan
 
 _KEY_NEEDED = Failed(ErrorKind.AUTHENTICATION, "A valid API key is needed.")
 _COUNTED = {"messages": "max_messages", "input": "max_messages", "tools": "max_tools", "functions": "max_tools"}
 
 
+class Finder(Protocol):
+    """Routes, as far as a request is concerned."""
+
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """All of them, in order."""
+
+    def find(self, model: str) -> Plan | None:
+        """The first that takes this model."""
+
+
 class Intake:
     """What a request must pass before it is work."""
 
-    def __init__(self, limits: Limits, gate: Gate, routes: Routes) -> None:
+    def __init__(self, limits: Limits, gate: Gate, routes: Finder) -> None:
         """Take the limits, the client keys and the routes."""
         self._limits = limits
         self._body_limits = BodyLimits(limits.max_body_bytes, limits.max_depth)

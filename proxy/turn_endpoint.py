@@ -27,10 +27,10 @@ from proxy.handler import TurnDriver, UpstreamAnswer
 from proxy.headers import id_headers, request_id, trace
 from proxy.intake import Intake
 from proxy.routing import Plan, Routes
-from proxy.telemetry.capture import CaptureFolder, TurnCapture
+from proxy.telemetry.capture import ABORTED, CaptureFolder, TurnCapture
 from proxy.telemetry.telemetry import Telemetry
 from proxy.telemetry.turn_line import turn_fields
-from proxy.transport import Transport
+from proxy.transport import Transport, TransportError
 
 
 class Shared(msgspec.Struct, frozen=True):
@@ -166,7 +166,14 @@ class _Serving:
         """U-K: the client's own key is meant for the first upstream of its route, and for no other it fails over to."""
         plan = self._plan
         own = self._key if plan is not None and send.target == plan.targets[0].name and self._shared.intake.keys_are_the_clients else None
-        answer = await self._shared.transport.send(send.target, send.request, client_key=own, headers={"traceparent": self._trace.child()})
+        try:
+            answer = await self._shared.transport.send(
+                send.target, send.request, client_key=own, headers={"traceparent": self._trace.child()}
+            )
+        except BaseException as exc:
+            if self._capture is not None:
+                self._capture.lost(send, exc.outcome if isinstance(exc, TransportError) else ABORTED)
+            raise
         return answer if self._capture is None else self._capture.attempt(send, answer)
 
     def _refuse(self, failed: Failed) -> web.StreamResponse:

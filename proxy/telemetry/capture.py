@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any, Protocol
 
 from pipeline import json_values
 from pipeline.commands import Send
 from proxy.config.tree import Capture
+from proxy.transport import TransportError
 
-FORMAT = 1
+FORMAT = 2
+COMPLETE, ABORTED = "complete", "aborted"
+"""How an upstream's answer ended, besides the outcomes of the wire: in order, or closed by us while it was still being written."""
 _KEPT_HEADERS = ("content-type",)
 
 
@@ -45,8 +50,9 @@ class TurnCapture:
     """One turn as it passes."""
 
     def __init__(self, rid: str, bound_bytes: int) -> None:
-        """Begin empty."""
+        """Begin empty. Times in the capture count from now."""
         self.rid = rid
+        self._begun = monotonic()
         self._left = bound_bytes
         self._request: dict[str, Any] = {}
         self._attempts: list[dict[str, Any]] = []
@@ -59,33 +65,51 @@ class TurnCapture:
 
     def attempt(self, send: Send, answer: Answer) -> Answer:
         """An upstream's answer that keeps what is read from it."""
-        chunks: list[bytes] = []
-        self._attempts.append(
-            {
-                "number": send.attempt,
-                "cause": send.cause.value,
-                "upstream": send.target,
-                "path": send.request.path,
-                "stream": send.request.stream,
-                "request": _text(self._kept(send.request.body)),
-                "status": answer.status,
-                "headers": {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers},
-                "chunks": chunks,
-            }
-        )
-        return _Tapped(answer, self, chunks)
+        kept = self._attempt(send)
+        kept |= {"status": answer.status, "headers": {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}}
+        return _Tapped(answer, self, kept)
+
+    def lost(self, send: Send, outcome: str) -> None:
+        """A request that got no answer."""
+        self._attempt(send)["ended"] = outcome
+
+    def _attempt(self, send: Send) -> dict[str, Any]:
+        kept: dict[str, Any] = {
+            "number": send.attempt,
+            "cause": send.cause.value,
+            "upstream": send.target,
+            "path": send.request.path,
+            "stream": send.request.stream,
+            "request": _text(self._kept(send.request.body)),
+            "status": 0,
+            "headers": {},
+            "chunks": [],
+            "times_ms": [],
+            "opened_ms": self.now_ms(),
+            "ended_ms": None,
+            "ended": ABORTED,
+        }
+        self._attempts.append(kept)
+        return kept
+
+    def now_ms(self) -> float:
+        """Milliseconds since the turn began."""
+        return round((monotonic() - self._begun) * 1000, 1)
 
     def emitted(self, data: bytes) -> None:
         """Bytes that went to the client."""
         self._client.append(self._kept(data))
 
-    def keep(self, chunks: list[bytes], data: bytes) -> None:
+    def keep(self, attempt: dict[str, Any], data: bytes) -> None:
         """Bytes that came from an upstream."""
-        chunks.append(self._kept(data))
+        kept = self._kept(data)
+        if kept:
+            attempt["chunks"].append(kept)
+            attempt["times_ms"].append(self.now_ms())
 
     def document(self, turn: Mapping[str, Any]) -> bytes:
         """The file's content; `turn` are the fields of the canonical line."""
-        attempts = [{**attempt, "chunks": [_text(chunk) for chunk in attempt["chunks"] if chunk]} for attempt in self._attempts]
+        attempts = [{**attempt, "chunks": [_text(chunk) for chunk in attempt["chunks"]]} for attempt in self._attempts]
         return json_values.dumps_bytes(
             {
                 "format": FORMAT,
@@ -109,17 +133,22 @@ class TurnCapture:
 class _Tapped:
     """An answer that is captured while it is read."""
 
-    def __init__(self, answer: Answer, capture: TurnCapture, chunks: list[bytes]) -> None:
+    def __init__(self, answer: Answer, capture: TurnCapture, kept: dict[str, Any]) -> None:
         self._answer = answer
         self._capture = capture
-        self._chunks = chunks
+        self._kept = kept
         self.status = answer.status
         self.headers = answer.headers
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for data in self._answer:
-            self._capture.keep(self._chunks, data)
-            yield data
+        try:
+            async for data in self._answer:
+                self._capture.keep(self._kept, data)
+                yield data
+        except TransportError as exc:
+            self._kept |= {"ended": exc.outcome.value, "ended_ms": self._capture.now_ms()}
+            raise
+        self._kept |= {"ended": COMPLETE, "ended_ms": self._capture.now_ms()}
 
     def abort(self) -> None:
         self._answer.abort()
@@ -167,14 +196,17 @@ class CaptureFolder:
             file.write(data)
 
     def _make_room(self, size: int) -> None:
-        files = sorted(self._folder.glob("*.json"))
-        sizes = {file: file.stat().st_size for file in files}
+        """Other workers write and remove here too: a file that is gone already takes no room."""
+        sizes: dict[Path, int] = {}
+        for file in sorted(self._folder.glob("*.json")):
+            with contextlib.suppress(FileNotFoundError):
+                sizes[file] = file.stat().st_size
         total = sum(sizes.values()) + size
-        for file in files:
+        for file, taken in sizes.items():
             if total <= self._settings.max_total_bytes:
                 return
             file.unlink(missing_ok=True)
-            total -= sizes[file]
+            total -= taken
 
 
 def _text(data: bytes) -> str | dict[str, str]:
