@@ -112,14 +112,12 @@ async def main(given: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     run = Run(given.body.read_bytes(), given.clients, given.count)
     begun = time.monotonic()
-    clients: list[Client] = []
     for _ in range(given.clients):
-        _, client = await loop.create_connection(lambda: Client(run), "127.0.0.1", given.port)
-        clients.append(client)
+        await loop.create_connection(lambda: Client(run), "127.0.0.1", given.port)
         await asyncio.sleep(given.ramp / given.clients)
     if given.hold:
         await asyncio.sleep(2)
-        print(json.dumps({"held": sum(not client.head for client in clients), "errors": run.errors[:3]}), flush=True)
+        print(json.dumps({"held": run.open - len(run.errors), "errors": run.errors[:3]}), flush=True)
         await loop.run_in_executor(None, sys.stdin.readline)
         return
     try:

@@ -77,8 +77,10 @@ class Bench:
         self.rows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
         for name in names:
             try:
-                self.targets.append(TARGETS[name](folder, self.upstream))
-            except RuntimeError as exc:
+                target = TARGETS[name](folder, self.upstream)
+                self.targets.append(target)
+                self.idle[name] = {"idle": target.memory_mib()}
+            except (RuntimeError, OSError) as exc:
                 print(f"left out: {exc}", file=sys.stderr)
 
     def close(self) -> None:
@@ -137,12 +139,12 @@ class Bench:
         finally:
             process.communicate("\n", timeout=30)
         key = "tools" if tools else "no tools"
-        kept = self.idle.setdefault(target.name, {"idle": before})
+        kept = self.idle[target.name]
         if held:
             kept[key] = (with_streams - before) * 1000 / held
         if held < streams:
             print(f"{target.name}: only {held} of {streams} streams were held", file=sys.stderr)
-        time.sleep(1.5)
+        time.sleep(1.5)  # the streams' connections close
 
     def median(self, target: str, load: str, key: str) -> float | None:
         found = [row[key] for row in self.rows[target, load] if row[key] is not None]
