@@ -51,6 +51,7 @@ class Attempt:
         "text_chars",
         "turn",
         "verdict",
+        "warnings",
         "watch",
         "without",
     )
@@ -72,6 +73,7 @@ class Attempt:
         self.target = target
         self.turn = turn
         self.without: frozenset[str] = frozenset()
+        self.warnings: tuple[str, ...] = ()
         self.passing = False
         self.open = True
         self.sent_at = now

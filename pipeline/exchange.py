@@ -41,13 +41,14 @@ from pipeline.commands import (
 )
 from pipeline.events import End, Event, Failed, Finish
 from pipeline.passthrough import UsageTail, can_pass, passed_body, passed_headers, passed_path
+from pipeline.protocols.count_tokens import count
 from pipeline.protocols.errors import error_response
 from pipeline.roles import Chain
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import Accept, Encoder, Note, Outcome, Receiver, Requester, Retry, Stage, StageError, UpstreamRequest, Watch
 from pipeline.text.tokens import estimate
 from pipeline.turn import Correction, Text, Turn, Usage
-from pipeline.verdicts import Cause, ErrorKind, Hold, Noted, UpstreamOutcome, Verdict
+from pipeline.verdicts import Cause, ErrorKind, FinishReason, Hold, Noted, UpstreamOutcome, Verdict
 
 Bind = Callable[[str, int], Note]
 _RETRY_CAUSES = frozenset(Cause) - {Cause.FIRST, Cause.FAILOVER, Cause.TRANSPORT, Cause.DROPPED_PARAMETER}
@@ -166,7 +167,18 @@ class Exchange:
             return
         self._describe(turn)
         self._encoder = self._chain.encoding.encode(turn, self._bind(self._chain.encoding.name, 0))
+        if turn.max_tokens == 0 and not can_pass(turn, self._targets[0]):
+            self._answer_nothing(turn, now)
+            return
         self._send(Cause.FIRST, self._targets[0], turn, now)
+
+    def _answer_nothing(self, turn: Turn, now: float) -> None:
+        """A limit of 0 tokens warms a cache where it passes, and asks for nothing anywhere else (AR01): it is answered without an upstream."""
+        assert self._encoder is not None  # noqa: S101 - the caller made it
+        finish = Finish(FinishReason.LENGTH, Usage(input_tokens=count(turn), estimated=True))
+        self.record.finish, self.record.usage = finish.reason, finish.usage
+        self._emit(self._encoder.finish(finish), now, content=True)
+        self._conclude(Verdict.TRUNCATED, clean=True, now=now)
 
     def _prepare(self, stages: Sequence[Stage], turn: Turn, attempt: int) -> Turn:
         for stage in stages:
@@ -185,11 +197,15 @@ class Exchange:
         number = len(self._attempts) + 1
         without = self._without.get(target.name, frozenset())
         passing = cause not in _RETRY_CAUSES and can_pass(turn, target)
-        request = (
-            UpstreamRequest(passed_path(turn), passed_body(turn), turn.stream, passed_headers(turn))
-            if passing
-            else self._chain.requester.build(turn, target, without)
-        )
+        try:
+            request = (
+                UpstreamRequest(passed_path(turn), passed_body(turn), turn.stream, passed_headers(turn))
+                if passing
+                else self._chain.requester.build(turn, target, without)
+            )
+        except StageError as exc:
+            self._cannot_ask(target, turn, exc.failed, now)
+            return
         attempt = Attempt(
             number,
             cause,
@@ -202,6 +218,9 @@ class Exchange:
         )
         attempt.passing = self.record.passed_through = passing
         attempt.without = without
+        # What passes is the client's own bytes, whatever reading them left out.
+        attempt.warnings = () if passing else (*turn.warnings, *_left_out(request))
+        self.record.warnings = len(attempt.warnings)
         attempt.holding = attempt.watch is not None or not turn.stream
         self._attempts.append(attempt)
         self._current = attempt
@@ -209,8 +228,27 @@ class Exchange:
         self.record.attempts += 1
         self.record.causes.append(cause)
         self.record.targets.append(target.name)
-        self._bind(self._chain.requester.name, number)(Noted.UPSTREAM_SENT, upstream=target.name, cause=cause, bytes=len(request.body))
+        note = self._bind(self._chain.requester.name, number)
+        note(Noted.UPSTREAM_SENT, upstream=target.name, cause=cause, bytes=len(request.body))
+        for parameter in request.dropped:
+            note(Noted.PARAMETER_DROPPED, parameter=parameter, upstream=target.name)
+        for kind, times in request.replaced:
+            note(Noted.CONTENT_REPLACED, kind=kind, count=times)
         self._out.append(Send(number, target.name, cause, request))
+
+    def _cannot_ask(self, target: UpstreamTraits, turn: Turn, failed: Failed, now: float) -> None:
+        """An upstream cannot be asked at all (AR09, CR08): the held first answer, the next upstream, what an earlier one said, or a 4xx."""
+        if self._fallback is not None:
+            self._fall_back(now)
+            return
+        at = next((i for i, one in enumerate(self._targets) if one.name == target.name), 0)
+        earlier = self._current
+        if at + 1 < len(self._targets):
+            self._send(Cause.FAILOVER, self._targets[at + 1], turn, now)
+        elif earlier is not None and isinstance(earlier.end, Failed):
+            self._fail(earlier.end, Verdict.UPSTREAM_FAILED, now, earlier)
+        else:
+            self._fail(failed, Verdict.REJECTED, now)
 
     def _receivers(self, turn: Turn, number: int) -> list[tuple[str, Receiver]]:
         found: list[tuple[str, Receiver]] = []
@@ -388,8 +426,9 @@ class Exchange:
         self._head_sent = True
         self.record.status = status
         headers = (("content-type", content_type), *extra)
-        if self._turn.warnings:
-            headers += (("x-toolgraft-warnings", ", ".join(self._turn.warnings)[:1000]),)
+        warnings = self._turn.warnings if self._current is None else self._current.warnings
+        if warnings:
+            headers += (("x-toolgraft-warnings", ", ".join(dict.fromkeys(warnings))[:1000]),)
         self._out.append(Head(status, headers, stream))
 
     # --- judging --------------------------------------------------------------------------------------------------------------
@@ -734,6 +773,11 @@ class Exchange:
 
 _WORSE_THAN_TEXT = frozenset({Verdict.EMPTY, Verdict.TRUNCATED, Verdict.MALFORMED})
 _STATED_OUTCOMES = frozenset({Verdict.MISSING_CALL, Verdict.MALFORMED, Verdict.REFUSED})
+
+
+def _left_out(request: UpstreamRequest) -> tuple[str, ...]:
+    """The warnings for what this upstream did not get of the client's request."""
+    return (*(f"dropped {name}" for name in request.dropped), *(f"replaced {kind}" for kind, _ in request.replaced))
 
 
 def _corrected(turn: Turn, correction: Correction) -> Turn:
