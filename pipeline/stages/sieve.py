@@ -604,7 +604,7 @@ class Sieve:
                 (),
                 step.names,
                 step.fault,
-                at + min(step.fault_at, len(raw)),
+                at + step.fault_at,
                 raw[:_SHOWN],
             )
         body = raw.rstrip()
@@ -627,7 +627,7 @@ class Sieve:
                 (),
                 step.names,
                 step.fault,
-                at + min(step.fault_at, len(raw)),
+                at + step.fault_at,
                 raw[:_SHOWN],
             ),
             Failed(ErrorKind.BROKEN_CALL, "The model's tool call broke off while its arguments were being streamed."),

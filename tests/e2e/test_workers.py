@@ -228,11 +228,11 @@ async def test_a_second_signal_ends_all_workers_at_once(tmp_path):
         with cluster(tmp_path, upstream.url, 2, lame_duck_s=100, timeout_s=100) as workers:
             async with aiohttp.ClientSession() as session:
                 body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]}
-                await session.post(f"{workers.url}/v1/chat/completions", json=body)
-                workers.signal(signal.SIGINT)
-                await off_loop(workers.until, lambda: len(workers.events("draining")) == 2)
-                workers.signal(signal.SIGINT)
-                assert await asyncio.to_thread(workers.process.wait, 30) == 0
+                async with session.post(f"{workers.url}/v1/chat/completions", json=body):
+                    workers.signal(signal.SIGINT)
+                    await off_loop(workers.until, lambda: len(workers.events("draining")) == 2)
+                    workers.signal(signal.SIGINT)
+                    assert await asyncio.to_thread(workers.process.wait, 30) == 0
 
 
 def test_a_supervisor_that_is_killed_leaves_no_worker_behind(tmp_path):

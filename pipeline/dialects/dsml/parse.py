@@ -312,7 +312,7 @@ class DsmlParser:
 
     def _may_commit(self) -> bool:
         """Calls are told in order: once one waits for the end of the block, those behind it do."""
-        return self._early and not self._mixed and all(part.early for part in self._parts)
+        return self._early and not self._mixed and (not self._parts or self._parts[-1].early)
 
     def _begin_parameter(self, tag: Tag) -> _Answer:
         invoke = self._invoke

@@ -101,7 +101,7 @@ class Members:
         elif self._key == "arguments":
             if self._exact and char not in '{"':
                 self.scanner.fault = "the arguments are no object"
-            if self._early and char == "{" and self._found is not None and self.writer is None and all(self.committed):
+            if self._early and char == "{" and self._found is not None and self.writer is None and all(self.committed[-1:]):
                 self.writer = ArgumentWriter(self._progress, self._calls, self._found, self._here())
                 self.scanner.listen_to(self._depth + 1)
 

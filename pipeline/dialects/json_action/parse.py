@@ -170,7 +170,7 @@ class ActionParser:
             self.progress,
             array=char == "[",
             exact=not self._action,
-            early=self._early and self._action and all(part.early for part in self._parts),
+            early=self._early and self._action and all(part.early for part in self._parts[-1:]),
             offset=self._value_at,
         )
         self._state = self._value

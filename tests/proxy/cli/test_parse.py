@@ -97,7 +97,7 @@ def test_pretty_shows_where_a_block_stands_and_why_it_was_refused():
     shown = run({"id": "broken", "input": broken}, options=["--pretty"])
     assert "broken" in shown
     assert "json_action, 2:1 to 3:43: malformed" in shown
-    assert "a value is missing (3:43)" in shown
+    assert "a value is missing (3:44)" in shown
     assert "[bold]" in shown
     lines = shown.splitlines()
     mark = next(at for at, line in enumerate(lines) if line.strip() == "^")
