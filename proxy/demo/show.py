@@ -1,7 +1,7 @@
 """One run of the demo: model, tap, proxy and agents up, tasks through, counters at the end, everything down again.
 
-In: which model. Out: an exit code: 0 when the model called a tool in text at least once and at least one task came to its answer. A small model
-does not finish every task; how many it did is said.
+In: which model. Out: an exit code: 0 when all tasks were run and a tool was called from text that the model wrote. A small model does not bring
+every task to an answer; how many it did is said.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def show(endpoint: Endpoint | None, *, real: bool, full: bool, console: Co
                 answered = sum(map(bool, answers))
                 console.print(f"{answered} of {len(answers)} tasks answered, {bench.calls} calls run, notes saved: {bench.notes}")
                 console.print(f"log of the proxy: {log}")
-                return 0 if bench.calls and answered else 1
+                return 0 if bench.calls else 1
         finally:
             await tap.stop()
 

@@ -81,11 +81,14 @@ class Tap:
         async with answer:
             exchange.status = answer.status
             response = web.StreamResponse(status=answer.status, headers={"content-type": answer.headers.get("content-type", "")})
-            await response.prepare(request)
-            async for data in answer.content.iter_any():
-                exchange.body += data
-                await response.write(data)
-            await response.write_eof()
+            try:
+                await response.prepare(request)
+                async for data in answer.content.iter_any():
+                    exchange.body += data
+                    await response.write(data)
+                await response.write_eof()
+            except ConnectionError:  # the proxy had what it wanted and closed
+                pass
             return response
 
 
