@@ -103,6 +103,7 @@ class _Supervisor:
     async def run(self, on_ready: OnReady | None) -> int:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._on_child)
+        self._on_child()  # whoever ended before there was a handler: orphans of process 1
         loop.add_signal_handler(signal.SIGHUP, self._reloading.set)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_end)

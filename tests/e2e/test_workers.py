@@ -415,7 +415,7 @@ def test_process_1_reaps_orphans_and_drains(tmp_path, count):
     config, _, admin_ports = written(tmp_path, "http://127.0.0.1:9", count)
     command = " ".join(command_of(config))
     # the inner subshell ends at once: its child is an orphan, and becomes a child of process 1, which is then our program
-    script = f"(sleep 5 & echo $! > {tmp_path}/orphan); exec {command}"
+    script = f"(sleep 300 &); exec {command}"
     outer = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script], stdout=subprocess.DEVNULL)
     try:
         inner = until(lambda: Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split())
