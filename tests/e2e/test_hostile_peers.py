@@ -21,6 +21,7 @@ from tests.support.raw_http import converse
 from tests.support.running import free_port, toolgraft
 from tests.support.scripted_upstream import Script, ScriptedUpstream
 from tests.support.served import until
+from tests.support.tools import tool
 
 SHORT = "[limits]\nheader_s = 1\nbody_s = 1\nwrite_stall_s = 1\n"
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -98,11 +99,10 @@ async def _either(reader, writer):
             return b""
 
 
-@pytest.mark.skipif(shutil.which("slowhttptest") is None, reason="slowhttptest is not installed")
 @pytest.mark.parametrize("mode", [["-H"], ["-B", "-s", "8192"]], ids=["headers", "bodies"])
 async def test_slowhttptest_does_not_keep_the_service_from_its_clients(tmp_path, mode):
     async with besieged(tmp_path) as (running, port, load, _):
-        command = ["slowhttptest", *mode, "-c", "100", "-r", "100", "-i", "1", "-l", "20", "-p", "3", "-x", "10"]
+        command = [tool("slowhttptest"), *mode, "-c", "100", "-r", "100", "-i", "1", "-l", "20", "-p", "3", "-x", "10"]
         command += ["-t", "POST", "-u", f"http://127.0.0.1:{port}/v1/chat/completions"]
         attack = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT)
         report, _ = await asyncio.wait_for(attack.communicate(), 60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
@@ -19,6 +18,7 @@ from pipeline.stage import UpstreamRequest
 from pipeline.verdicts import Api, UpstreamOutcome
 from proxy.transport import Transport, TransportError, UpstreamConfig
 from tests.support.scripted_upstream import Script, ScriptedUpstream
+from tests.support.tools import tool
 
 BODY = b'{"model":"demo-chat","messages":[],"stream":true}'
 STREAM = UpstreamRequest("/chat/completions", BODY, stream=True)
@@ -302,11 +302,12 @@ async def test_egress_goes_through_the_proxy_with_its_credentials():
     assert asked == [("http://upstream.invalid/v1/chat/completions", "Basic bWU6cHc=")]
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
 async def test_a_ca_bundle_is_trusted_for_its_upstream_alone(tmp_path: Path):
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     asked = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *asked], check=True, capture_output=True)
+    subprocess.run(
+        [tool("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *asked], check=True, capture_output=True
+    )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
 
