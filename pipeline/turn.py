@@ -6,7 +6,7 @@ returns the very same object when it changed nothing. Knows nobody but the enums
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -155,6 +155,17 @@ class Result(msgspec.Struct, frozen=True, tag=True):
 
 
 Part = Text | Image | Media | Call | Result
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """Text parts as one text. Blocks that do not bring their own white space are parted by a line break, so that no words are glued."""
+    out: list[str] = []
+    for part in parts:
+        if isinstance(part, Text) and part.text:
+            if out and not out[-1][-1].isspace() and not part.text[0].isspace():
+                out.append("\n")
+            out.append(part.text)
+    return "".join(out)
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -326,6 +326,7 @@ class Noted(StrEnum):
     TOOLS_REBUILT = "tools_rebuilt"
     PARAMETER_DROPPED = "parameter_dropped"
     CONTENT_REPLACED = "content_replaced"
+    TOOL_SCHEMA_ODD = "tool_schema_odd"
     # history_guard
     HISTORY_CLEAN = "history_clean"
     HISTORY_REPAIRED = "history_repaired"

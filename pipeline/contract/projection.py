@@ -19,8 +19,7 @@ from pipeline.contract.shown import Shown
 from pipeline.contract.wording import next_step
 from pipeline.dialects.dialect import Dialect
 from pipeline.history import records
-from pipeline.turn import Call, Message, Part, Result, Role, Text
-from pipeline.upstream.fold import text_of
+from pipeline.turn import Call, Message, Part, Result, Role, Text, text_of
 
 
 class Voice(Protocol):

@@ -6,7 +6,7 @@ In: a call or a result. Out: text. Promise: nothing in it looks like a call of a
 from __future__ import annotations
 
 from pipeline import json_values
-from pipeline.turn import Call, Image, Media, Result, Text
+from pipeline.turn import Call, Image, Media, Result, Text, text_of
 
 QUOTE_BYTES = 4096
 """How much of broken arguments is quoted, in UTF-8 bytes (G2)."""
@@ -23,8 +23,8 @@ def poisoned_call(call: Call) -> str:
 
 
 def result_text(result: Result) -> str:
-    """All text of a result, parts on lines of their own; `(no output)` when there is none and no image either."""
-    text = "\n".join(part.text for part in result.content if isinstance(part, Text) and part.text)
+    """All text of a result; `(no output)` when there is none and no image either."""
+    text = text_of(result.content)
     return text if text or media(result) else NO_OUTPUT
 
 

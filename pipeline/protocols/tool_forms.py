@@ -127,6 +127,15 @@ def check_list(tools: Sequence[Tool], place: Place, *, strict: bool) -> None:
         raise place.at("tools").wrong("Tool names must be unique.")
 
 
+def is_odd(tool: Tool) -> bool:
+    """Whether the schema demands an argument that it does not describe: legal, but a model can only guess what it is."""
+    described, demanded = tool.parameters.get("properties"), tool.parameters.get("required")
+    if not isinstance(demanded, list):
+        return False
+    known = described if isinstance(described, dict) else {}
+    return any(isinstance(name, str) and name not in known for name in demanded)
+
+
 def check_choice(choice: ToolChoice, tools: Sequence[Tool], here: Place) -> None:
     """Refuse a demand, made `here`, that the tools cannot meet (CR04): none there at all, or a name that is not among them."""
     names = {tool.name for tool in tools}

@@ -2,7 +2,7 @@
 
 A pattern is a row of elements, read over the normalised words of one sentence:
 
-    word            that word; `werkzeug*` any word that begins so
+    word            that word; `werkzeug*` any word that begins so, `*ly` any word that ends so
     NAME            a class of the file: one of its alternatives
     {a b|c|NAME}    one of these
     X?              X or nothing
@@ -12,7 +12,8 @@ A pattern is a row of elements, read over the normalised words of one sentence:
     @tool  @topic   the name of an offered tool; a word that the names of an offered tool or of its arguments have too
     @file           a file name: a dot inside and letters behind it
 
-An alternative may itself be a row of elements; such rows are multiplied out. All patterns of a language become one bit-parallel
+An alternative may itself be a row of elements. Rows of words alone, optional ones among them, become entries of one word tree, up to
+MAX_SPELLED an alternative; all others are multiplied out into patterns of their own. All patterns of a language become one bit-parallel
 machine: a state is a bit, a word takes every active state a step further at once. There is no backtracking: the work for
 a word depends on the data alone, never on the text before it.
 """
@@ -20,13 +21,14 @@ a word depends on the data alone, never on the text before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import product
 
 from pipeline.refusals.words import ASK, COMMA, END
 
 MAX_ROWS = 20_000
+MAX_SPELLED = 4_000
 _CLASS_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 _GAP = re.compile(r"(~~?)(\d+)\Z")
 _TOOL = "@tool"
@@ -96,25 +98,40 @@ class Notation:
         return [(("words", frozenset({words})),)]
 
     def _literal(self, token: str, pattern: str) -> list[str]:
-        star = token.endswith("*")
-        words = self._fold(token.removesuffix("*"))
+        words = self._fold(token.strip("*"))
         if not words or any(word in (COMMA, END, ASK) for word in words):
             raise NotationError(f"{pattern!r}: {token!r} is no word")
-        return [*words[:-1], words[-1] + "*"] if star else words
+        if token.startswith("*"):
+            if token.endswith("*") or len(words) > 1:
+                raise NotationError(f"{pattern!r}: {token!r} is no ending")
+            return ["*" + words[0]]
+        return [*words[:-1], words[-1] + "*"] if token.endswith("*") else words
 
     def _alternatives(self, texts: Iterable[str]) -> list[Row]:
         plain: set[tuple[str, ...]] = set()
         rows: list[Row] = []
         for text in texts:
             for row in self.rows(text):
-                if all(kind == "words" and len(value) == 1 for kind, value in row):
-                    plain.add(tuple(word for _, value in row for word in next(iter(value))))
-                elif len(row) == 1 and row[0][0] == "words":
-                    plain |= row[0][1]
-                else:
+                spelled = _spelled_out(row)
+                if spelled is None:
                     rows.append(row)
+                else:
+                    plain |= spelled
         plain.discard(())
         return ([(("words", frozenset(plain)),)] if plain else []) + rows
+
+
+def _spelled_out(row: Row) -> set[tuple[str, ...]] | None:
+    """Every row of words that a row stands for; None where it holds anything but words, or stands for too many."""
+    count = 1
+    for kind, words in row:
+        if kind not in ("words", "optional"):
+            return None
+        count *= len(words) + (kind == "optional")
+    if count > MAX_SPELLED:
+        return None
+    choices = [[*words, ()] if kind == "optional" else [*words] for kind, words in row]
+    return {tuple(word for part in parts for word in part) for parts in product(*choices)}
 
 
 def _split(pattern: str) -> list[str]:
@@ -147,12 +164,13 @@ def _split_bars(text: str) -> list[str]:
 class Node:
     """A place in the word tree: what follows, and which states a row of words that ends here takes a step further."""
 
-    __slots__ = ("children", "classes", "deeper", "stems", "take")
+    __slots__ = ("children", "classes", "deeper", "endings", "stems", "take")
 
     def __init__(self) -> None:
         """An empty place."""
         self.children: dict[str, Node] = {}
         self.stems: dict[int, dict[str, Node]] = {}
+        self.endings: dict[int, dict[str, Node]] = {}
         self.classes: set[int] = set()
         self.take = 0
         self.deeper = 0
@@ -161,15 +179,35 @@ class Node:
         """The place that these words lead to."""
         node = self
         for word in words:
-            level = node.stems.setdefault(len(word) - 1, {}) if word.endswith("*") else node.children
-            node = level.setdefault(word.removesuffix("*"), Node())
+            if word.endswith("*"):
+                level = node.stems.setdefault(len(word) - 1, {})
+            elif word.startswith("*"):
+                level = node.endings.setdefault(len(word) - 1, {})
+            else:
+                level = node.children
+            node = level.setdefault(word.strip("*"), Node())
         return node
+
+    def after(self, word: str) -> Iterator[Node]:
+        """The places that a word leads to: by its whole, its beginning and its end."""
+        found = self.children.get(word)
+        if found is not None:
+            yield found
+        for length, level in self.stems.items():
+            found = level.get(word[:length])
+            if found is not None:
+                yield found
+        for length, level in self.endings.items():
+            found = level.get(word[-length:])
+            if found is not None:
+                yield found
 
     def settle(self, masks: Sequence[int]) -> int:
         """Turn class numbers into state masks, once all is built; returns all states that this tree can serve."""
         for number in self.classes:
             self.take |= masks[number]
-        for child in [*self.children.values(), *(node for level in self.stems.values() for node in level.values())]:
+        levels = (self.children, *self.stems.values(), *self.endings.values())
+        for child in (node for level in levels for node in level.values()):
             self.deeper |= child.settle(masks)
         return self.take | self.deeper
 
@@ -274,12 +312,10 @@ class Machine:
 
     def begins_nothing(self, word: str, is_tool: Callable[[str], bool]) -> bool:
         """Whether no pattern may begin with this word in the middle of a clause."""
-        root = self.root
-        if word in root.children or word in (COMMA, END, ASK) or self.start & (self.topic | self.file):
+        if word in (COMMA, END, ASK) or self.start & (self.topic | self.file):
             return False
-        for length, level in root.stems.items():
-            if word[:length] in level:
-                return False
+        if any(node.serves(self.start) for node in self.root.after(word)):
+            return False
         return not (self.start & self.tool and is_tool(word))
 
     def closure(self, states: int) -> int:
@@ -315,13 +351,8 @@ class Run:
         else:
             open_: list[tuple[Node, int]] = []
             for node, mask in (*self._open, (machine.root, before)):
-                child = node.children.get(word)
-                if child is not None and child.serves(mask):
-                    open_.append((child, mask))
-                    after |= (child.take & mask) << 1
-                for length, level in node.stems.items():
-                    child = level.get(word[:length])
-                    if child is not None and child.serves(mask):
+                for child in node.after(word):
+                    if child.serves(mask):
                         open_.append((child, mask))
                         after |= (child.take & mask) << 1
             self._open = open_

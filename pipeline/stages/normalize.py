@@ -51,6 +51,9 @@ class Normalize:
             read = structs.replace(read, state=state)
         if state in _RETURNING and _error_returned(read.messages):
             read = structs.replace(read, results_failed=True)
+        odd = sum(map(tool_forms.is_odd, read.tools))
+        if odd:
+            note(Noted.TOOL_SCHEMA_ODD, count=odd)
         read = self._with_tools(read, note)
         note(Noted.NORMALIZED, state=read.state, tools=len(read.tools), messages=len(read.messages))
         return read

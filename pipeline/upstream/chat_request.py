@@ -15,8 +15,8 @@ import msgspec
 from pipeline.protocols import tool_forms
 from pipeline.protocols.collector import Collector
 from pipeline.settings import UpstreamTraits
-from pipeline.turn import Call, ChoiceMode, Image, Media, Message, Result, Role, Text, Tool, ToolChoice, Turn
-from pipeline.upstream.fold import bent, fold, text_of
+from pipeline.turn import Call, ChoiceMode, Image, Media, Message, Result, Role, Text, Tool, ToolChoice, Turn, text_of
+from pipeline.upstream.fold import bent, fold
 from pipeline.upstream.native import names_of, offered, taught
 from pipeline.upstream.refused import leave_out, lose, refuse_choices
 from pipeline.upstream.wire_names import WireIds, WireNames

@@ -17,7 +17,7 @@ from pipeline.protocols import placeholders
 from pipeline.protocols.collector import Collector
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import StageError
-from pipeline.turn import Call, Image, Media, Message, Part, Result, Role, Text
+from pipeline.turn import Call, Image, Media, Message, Part, Result, Role, Text, text_of
 from pipeline.verdicts import Api, ErrorKind, ReplacedContent
 
 DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.IGNORECASE)
@@ -67,17 +67,6 @@ def merged(messages: Sequence[Message]) -> list[Message]:
         else:
             out.append(message)
     return out
-
-
-def text_of(parts: Iterable[Part]) -> str:
-    """Text parts as one text. Blocks that do not bring their own white space are parted by a line break, so that no words are glued."""
-    out: list[str] = []
-    for part in parts:
-        if isinstance(part, Text) and part.text:
-            if out and not out[-1][-1].isspace() and not part.text[0].isspace():
-                out.append("\n")
-            out.append(part.text)
-    return "".join(out)
 
 
 def _shown(message: Message, traits: UpstreamTraits, media: _Media) -> Message:

@@ -14,8 +14,8 @@ import msgspec
 from pipeline.protocols import placeholders, tool_forms
 from pipeline.protocols.collector import Collector
 from pipeline.settings import UpstreamTraits
-from pipeline.turn import Call, ChoiceMode, Image, Media, Message, Part, Result, Role, Text, Tool, Turn
-from pipeline.upstream.fold import DATA_URL, bent, data_url, fold, text_of
+from pipeline.turn import Call, ChoiceMode, Image, Media, Message, Part, Result, Role, Text, Tool, Turn, text_of
+from pipeline.upstream.fold import DATA_URL, bent, data_url, fold
 from pipeline.upstream.native import names_of, offered, taught
 from pipeline.upstream.refused import NEEDED, leave_out, lose, refuse_choices
 from pipeline.upstream.wire_names import WireIds, WireNames

@@ -19,6 +19,7 @@ SENTENCES: Mapping[str, str] = {
     Noted.TOOLS_REBUILT: "tools rebuilt from the history",
     Noted.PARAMETER_DROPPED: "request field left out",
     Noted.CONTENT_REPLACED: "content replaced by a placeholder",
+    Noted.TOOL_SCHEMA_ODD: "tools demand arguments that they do not describe",
     Noted.HISTORY_CLEAN: "history is clean",
     Noted.HISTORY_REPAIRED: "history mended",
     Noted.CONTRACT_INJECTED: "contract put into the prompt",

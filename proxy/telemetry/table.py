@@ -54,6 +54,7 @@ TABLE: dict[Noted, Row] = {
     Noted.TOOLS_REBUILT: Row("info", ("count",)),
     Noted.PARAMETER_DROPPED: Row("info", ("parameter", "upstream")),
     Noted.CONTENT_REPLACED: Row("info", ("kind", "count")),
+    Noted.TOOL_SCHEMA_ODD: Row("warning", ("count",)),
     Noted.HISTORY_CLEAN: Row("debug", ("calls",)),
     Noted.HISTORY_REPAIRED: Row("info", ("kind", "count"), (Count("history_repairs", ("kind",), by="count"),)),
     Noted.CONTRACT_INJECTED: Row("debug", ("dialect", "tier", "bytes", "tools"), (Count("contract_bytes", (MODEL,), by="bytes"),)),

@@ -85,7 +85,7 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
             "tokens_out": usage.output_tokens,
             "tokens_cached": usage.cached_tokens or None,
             "tokens_reasoning": usage.reasoning_tokens or None,
-            "tokens_estimated": usage.estimated or None,
+            "usage_estimated": usage.estimated or None,
         }
     return {name: value for name, value in fields.items() if value is not None}
 

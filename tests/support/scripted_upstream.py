@@ -42,7 +42,7 @@ class Script:
     """One answer. Text is cut into deltas of `chunk` characters (0: one delta). Raw answers replace everything that is made.
 
     `ending` says how the body ends: in order, by a FIN without the final chunk, by a RST, or not at all (until the client leaves).
-    `slice` writes a raw answer in pieces of so many bytes. `finish_reason` None leaves the finish chunk out, `done` False the `[DONE]`.
+    `usage` {} leaves it out of a Chat answer. `slice` writes a raw answer in pieces of so many bytes. `finish_reason` None leaves the finish chunk out, `done` False the `[DONE]`.
     """
 
     text: str = ""
@@ -286,7 +286,7 @@ class Spoken:
         await asyncio.sleep(self.script.delay_before_end_s)
         if self.script.finish_reason is not None:
             yield self._chunk({}, self.script.finish_reason)
-        if self.asked_usage and self.script.finish_reason is not None:
+        if self.asked_usage and self.usage and self.script.finish_reason is not None:
             yield _sse({**self._envelope("chat.completion.chunk"), "choices": [], "usage": self.usage})
         if self.script.done and self.script.finish_reason is not None:
             yield b"data: [DONE]\n\n"
@@ -299,7 +299,8 @@ class Spoken:
         if calls := [call for delta in self.deltas for call in delta.get("tool_calls") or []]:
             message["tool_calls"] = _merged(calls)
         choice = {"index": 0, "message": message, "finish_reason": self.script.finish_reason}
-        yield json.dumps({**self._envelope("chat.completion"), "choices": [choice], "usage": self.usage}, ensure_ascii=False).encode()
+        counted = {"usage": self.usage} if self.usage else {}
+        yield json.dumps({**self._envelope("chat.completion"), "choices": [choice], **counted}, ensure_ascii=False).encode()
 
     async def messages(self) -> AsyncIterator[bytes]:
         usage = {"input_tokens": self.usage.get("prompt_tokens", 0), "output_tokens": 1}

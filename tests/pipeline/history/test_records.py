@@ -18,6 +18,7 @@ def test_a_short_quote_is_whole() -> None:
 
 def test_texts_of_a_result_stand_on_lines_of_their_own() -> None:
     assert records.result_text(Result("c", (Text("a"), Text(""), Text("b")))) == "a\nb"
+    assert records.result_text(Result("c", (Text("high "), Text("4.1 m")))) == "high 4.1 m"
 
 
 def test_a_result_of_an_image_alone_has_output() -> None:

@@ -124,6 +124,23 @@ def test_losses_are_noted_by_fixed_names_alone():
     assert "secret" not in repr(notes) + repr(turn.warnings)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "odd"),
+    [
+        ({"type": "object", "properties": {}, "required": ["ghost"]}, True),
+        ({"type": "object", "required": ["ghost"]}, True),
+        ({"type": "object", "properties": {"a": {}}, "required": ["a"]}, False),
+        ({"type": "object", "properties": ["a"], "required": "a"}, False),
+        ({}, False),
+    ],
+)
+def test_a_schema_that_demands_what_it_does_not_describe_is_taken_and_noted(parameters, odd):
+    notes = Notes()
+    tool = {"type": "function", "function": {"name": "pong", "parameters": parameters}}
+    assert [tool.name for tool in prepare(HELLO, notes=notes, tools=[PING, tool]).tools] == ["ping", "pong"]
+    assert notes.of(Noted.TOOL_SCHEMA_ODD) == ([{"count": 1}] if odd else [])
+
+
 def test_strict_settings_reach_the_readers():
     odd = {"type": "function", "function": {"name": "fs.read"}}
     assert prepare(HELLO, tools=[odd]).tools
