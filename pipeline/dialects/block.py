@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
+from pipeline.dialects.calls import Calls, Written
+from pipeline.dialects.options import ParserOptions
 from pipeline.turn import ToolKind
 from pipeline.verdicts import BlockOutcome, Repair
-
-if TYPE_CHECKING:
-    from pipeline.dialects.calls import Calls
-    from pipeline.dialects.dialect import ParserOptions
 
 
 class Opener(msgspec.Struct, frozen=True):
@@ -56,14 +54,6 @@ def literal(text: str) -> Opener:
     """The opener that is exactly this text."""
     steps = [re.escape(char) for char in text]
     return Opener(whole="".join(steps), part=begun(steps), starts=text[0])
-
-
-class Written(msgspec.Struct, frozen=True):
-    """One call. `arguments` is JSON text of an object."""
-
-    name: str
-    arguments: str
-    kind: ToolKind = ToolKind.FUNCTION
 
 
 class Part(msgspec.Struct, frozen=True):

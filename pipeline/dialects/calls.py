@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from pipeline import json_values
-from pipeline.dialects.block import Written
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.text import echo, schema_types
 from pipeline.turn import Tool, ToolKind
 from pipeline.verdicts import BlockOutcome, Repair
@@ -25,6 +24,14 @@ PLACEHOLDERS = frozenset(
 )
 """Names that stand in descriptions of formats; they are calls only where a tool is declared under just that name (S9)."""
 _PREFIXES = ("functions.", "function.", "tools.", "tool.", "default_api.")
+
+
+class Written(msgspec.Struct, frozen=True):
+    """One call. `arguments` is JSON text of an object."""
+
+    name: str
+    arguments: str
+    kind: ToolKind = ToolKind.FUNCTION
 
 
 class Fault(msgspec.Struct, frozen=True):

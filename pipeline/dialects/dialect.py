@@ -9,24 +9,10 @@ The parsing side, `openers`, `spares` and `parser`, speaks the words of `pipelin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
-
-import msgspec
+from typing import Protocol
 
 from pipeline.dialects.block import BlockParser, Opener, Start
 from pipeline.turn import Call, Tool
-
-
-class ParserOptions(msgspec.Struct, frozen=True):
-    """What a block parser must know besides the text."""
-
-    tools: tuple[Tool, ...] = ()
-    wide: bool = False
-    stream_arguments: bool = False
-    max_block_chars: int = 4 << 20
-    max_tag_chars: int = 512
-    quotes: tuple[str, ...] = ()
-    unknown_tools: Literal["forward", "retry", "text"] = "forward"
 
 
 class Dialect(Protocol):

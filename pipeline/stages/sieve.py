@@ -40,8 +40,9 @@ import msgspec
 
 from pipeline.dialects.block import BlockParser, Done, Rejected, Start, begun
 from pipeline.dialects.calls import Calls
-from pipeline.dialects.dialect import Dialect, ParserOptions
+from pipeline.dialects.dialect import Dialect
 from pipeline.dialects.grammar import grammar
+from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.events import (
     ArgumentsDelta,

@@ -22,7 +22,8 @@ from typing import ClassVar, TypeVar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.dialects.dialect import Dialect, ParserOptions
+from pipeline.dialects.dialect import Dialect
+from pipeline.dialects.options import ParserOptions
 from pipeline.events import Event
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import grammar, inputs, laws, strategies

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline import json_values
-from pipeline.dialects.dialect import Dialect, ParserOptions
+from pipeline.dialects.dialect import Dialect
+from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import UnknownDialectError, load
 from pipeline.events import BlockSeen, CallDone, Event, ReasoningDelta, TextDelta
 from pipeline.settings import Settings

@@ -19,9 +19,9 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from pipeline.dialects.dialect import ParserOptions
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
+from pipeline.dialects.options import ParserOptions
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import inputs
 from pipeline.testing.growth import cpu_seconds

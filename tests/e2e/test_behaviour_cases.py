@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.events import CallDone
 from pipeline.stages.sieve import Sieve

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 
-from pipeline.dialects.dialect import ParserOptions
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
+from pipeline.dialects.options import ParserOptions
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import grammar, laws, written
 from pipeline.testing.dice import Dice

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pipeline.dialects import registry
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.settings import Settings
 from pipeline.stages.prompt_contract import PromptContract
 from pipeline.stages.sieve import Sieve

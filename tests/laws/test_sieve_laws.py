@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.dialects.dialect import ParserOptions
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
+from pipeline.dialects.options import ParserOptions
 from pipeline.events import BlockSeen, CallDone, Dropped, ReasoningDelta
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import grammar, laws, written

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.dialects.dialect import ParserOptions
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
+from pipeline.dialects.options import ParserOptions
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import inputs, laws
 from pipeline.testing.growth import growth

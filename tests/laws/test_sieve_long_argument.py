@@ -11,9 +11,9 @@ import random
 import pytest
 
 from pipeline import json_values
-from pipeline.dialects.dialect import ParserOptions
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
+from pipeline.dialects.options import ParserOptions
 from pipeline.events import CallDone
 from pipeline.stages import sieve as sieve_module
 from pipeline.stages.sieve import Sieve

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from markdown_it import MarkdownIt
 
-from pipeline.dialects.dialect import ParserOptions
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
+from pipeline.dialects.options import ParserOptions
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import laws
 from pipeline.testing.strategies import built, cuts

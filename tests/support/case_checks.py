@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.events import CallDone
 from pipeline.stages.sieve import Sieve

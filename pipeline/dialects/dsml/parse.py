@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Final
 
 from pipeline.dialects.argument_writer import ArgumentWriter
-from pipeline.dialects.block import Done, Part, Progress, Rejected, Start, Written
-from pipeline.dialects.calls import Fault, Found
+from pipeline.dialects.block import Done, Part, Progress, Rejected, Start
+from pipeline.dialects.calls import Fault, Found, Written
 from pipeline.dialects.dsml import values
 from pipeline.dialects.dsml.buffer import Buffer
 from pipeline.dialects.dsml.value_scan import ValueScan

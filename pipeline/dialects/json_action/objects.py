@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline import json_values
-from pipeline.dialects.block import Written
-from pipeline.dialects.calls import Calls, Fault, Found
+from pipeline.dialects.calls import Calls, Fault, Found, Written
 from pipeline.verdicts import BlockOutcome, Repair
 
 NAME_KEYS = ("tool", "name")

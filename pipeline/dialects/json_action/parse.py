@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pipeline.dialects.block import Done, Part, Progress, Rejected, Start, Written
-from pipeline.dialects.calls import Fault
+from pipeline.dialects.block import Done, Part, Progress, Rejected, Start
+from pipeline.dialects.calls import Fault, Written
 from pipeline.dialects.json_action.members import Members
 from pipeline.dialects.json_action.objects import call_of
 from pipeline.text import json_repair

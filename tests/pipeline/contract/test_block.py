@@ -13,9 +13,9 @@ from pipeline.contract import block as block_module
 from pipeline.contract.block import TIERS, Brief, ContractTooLargeError, write, write_tier
 from pipeline.contract.cache import MAX_CONTRACTS, ContractCache
 from pipeline.dialects import registry
-from pipeline.dialects.dialect import ParserOptions
 from pipeline.dialects.dsml import prompt as dsml_prompt
 from pipeline.dialects.json_action import prompt as json_action_prompt
+from pipeline.dialects.options import ParserOptions
 from pipeline.events import CallDone
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import laws

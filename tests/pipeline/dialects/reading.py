@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.stages.sieve import parse
 from pipeline.testing import laws

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pipeline.dialects.calls import Calls, Fault, Found
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.text.echo import escape
 from pipeline.turn import Tool, ToolKind
 from pipeline.verdicts import BlockOutcome, Repair

@@ -215,7 +215,7 @@ def test_other_plain_fences_are_text(text):
 
 
 def test_what_rules_a_plain_fence_out_releases_it_at_once():
-    from pipeline.dialects.dialect import ParserOptions
+    from pipeline.dialects.options import ParserOptions
     from pipeline.stages.sieve import Sieve
     from pipeline.testing import laws
     from tests.pipeline.dialects.reading import DIALECTS, TOOLS

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.events import (
     ArgumentsDelta,
     BlockSeen,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.stages.sieve import parse
 from pipeline.testing import laws

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.dialects.dialect import ParserOptions
+from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.events import BlockSeen, CallDone, TextDelta
 from pipeline.stages.sieve import Sieve
