@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pipeline.events import BlockSeen, CallBegun, CallDone, End, Event, Failed, Finish, ReasoningDelta, TextDelta
+from pipeline.history.inspection import has_orphan
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import Reader, Receiver, Watch
 from pipeline.turn import Turn
@@ -169,8 +170,10 @@ class Attempt:
             self._leaked = True
 
     def broken_promises(self) -> list[Invariant]:
-        """What the events that left the receivers broke of a stage's promises. Ours keep them; a deployment's own may not."""
+        """What the request and the events that left the receivers broke of a stage's promises. Ours keep them; a deployment's own may not."""
         found = []
+        if has_orphan(self.turn.messages):
+            found.append(Invariant.ORPHAN_RESULT)
         done = [call.index for call in self.calls]
         if len(set(done)) < len(done):
             found.append(Invariant.DUPLICATE_ID)

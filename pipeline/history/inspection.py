@@ -38,6 +38,18 @@ def is_sound(messages: Sequence[Message]) -> bool:
     return not due
 
 
+def has_orphan(messages: Sequence[Message]) -> bool:
+    """Whether a result answers no call that stands before it: what no strict upstream takes, and no guard lets through (G3)."""
+    called: set[str] = set()
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, Call):
+                called.add(part.id)
+            elif isinstance(part, Result) and part.call_id not in called:
+                return True
+    return False
+
+
 def tidied(messages: Sequence[Message]) -> Counter[HistoryRepair]:
     """Count the arguments that `Arguments.text` puts right by itself: an object serialised, a string unwrapped (G1)."""
     found: Counter[HistoryRepair] = Counter()

@@ -7,7 +7,7 @@ import pytest
 from pipeline.attempt import Attempt
 from pipeline.events import CallBegun, CallDone, Failed, Finish, ReasoningDelta, TextDelta
 from pipeline.settings import UpstreamTraits
-from pipeline.turn import Turn
+from pipeline.turn import Arguments, Call, Message, Result, Role, Text, Turn
 from pipeline.verdicts import Api, Cause, ErrorKind, Invariant
 
 TEXT = TextDelta("a tide", (0, 6))
@@ -55,6 +55,21 @@ def test_a_stage_that_keeps_its_promises_is_not_accused(batches):
 )
 def test_a_stage_that_breaks_one_is_found_out(batches, broken):
     assert attempt_of(*batches).broken_promises() == [broken]
+
+
+@pytest.mark.parametrize(
+    ("messages", "broken"),
+    [
+        ([Message(Role.USER, (Result("c1", (Text("7 C"),)),))], [Invariant.ORPHAN_RESULT]),
+        ([Message(Role.USER, (Result("c1"),)), Message(Role.ASSISTANT, (Call("c1", "lookup", Arguments({})),))], [Invariant.ORPHAN_RESULT]),
+        ([Message(Role.ASSISTANT, (Call("c1", "lookup", Arguments({})),)), Message(Role.USER, (Result("c1"),))], []),
+        ([Message(Role.ASSISTANT, (Call("c1", "lookup", Arguments({})),))], []),
+    ],
+)
+def test_a_request_with_a_result_that_answers_no_call_is_found_out(messages, broken):
+    turn = Turn(api=Api.OPENAI_CHAT, messages=tuple(messages))
+    attempt = Attempt(1, Cause.FIRST, UpstreamTraits(), turn, [], None, lambda _: None, 0.0)
+    assert attempt.broken_promises() == broken
 
 
 class Talkative:
