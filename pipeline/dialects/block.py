@@ -7,7 +7,8 @@ characters from the first character of the opener. Rules for a parser:
 - The answer depends on the text alone, never on where pieces end; no character is scanned twice because more arrived (S14).
 - It rejects at the first character that rules a call out, so that a mention in prose stalls nothing (S2).
 - `end` of Done is behind the last character that belongs to the block, `end` of Rejected behind the last one that shall not be scanned as
-  text again, not counting white space before the offending character. The sieve scans on from there.
+  text again, not counting white space before the offending character. The sieve scans on from there. Marks that close a fence the block itself
+  opened must lie behind it: as text the fence is open until the scanner reads them.
 - It never raises on any text.
 
 With `Start.early` a parser may commit a call before it is complete (E4): it puts `Began`, `Added`, `Ended` into `progress`.

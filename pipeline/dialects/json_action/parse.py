@@ -3,6 +3,7 @@
 In: the block's text from its fence on, in pieces. Out: Done, Rejected or None for more. The states follow each other: the info string; the
 first bracket; inside a value, where `JsonScanner` alone decides; behind a value; the closing fence. What a piece brings is looked at once; the
 text of a value is kept in pieces and joined when it is complete.
+No rejection goes beyond the last value: the fence that stands as text is closed by the marks behind it, and only the Markdown scanner can read those.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class ActionParser:
     __slots__ = (
         "_action",
         "_calls",
+        "_closed",
         "_comma",
         "_count",
         "_early",
@@ -82,6 +84,7 @@ class ActionParser:
         self._count = 0
         self._size = 0
         self._solid = 0
+        self._closed = 0
         self._offset = 0
 
     def feed(self, text: str) -> Done | Rejected | None:
@@ -107,7 +110,8 @@ class ActionParser:
         if state in (self._closing, self._next_opener) and (closed or not self._unclosed):
             if not closed:
                 self._repairs.append(Repair.MISSING_FENCE)
-            return (self._unclosed_value() if self._unclosed and state == self._closing else None) or self._done(self._solid)
+            fault = self._unclosed_value() if self._unclosed and state == self._closing else None
+            return fault or self._done(self._closed or self._solid)
         if state == self._behind and not self._comma:
             self._repairs.append(Repair.MISSING_FENCE)
             return self._done(self._solid)
@@ -225,7 +229,7 @@ class ActionParser:
         end = found.end() if found else at
         self._count += end - at
         if end > at:
-            self._solid = self._offset + end
+            self._closed = self._offset + end
         if end == len(text):
             return end, None
         if self._count < self._length:
@@ -235,7 +239,7 @@ class ActionParser:
             if answer is not None:
                 return end, answer
         if text[end] not in "jJ":
-            return end, self._done(self._solid)
+            return end, self._done(self._closed)
         self._head = ""
         self._state = self._next_opener
         return end, None
@@ -252,10 +256,10 @@ class ActionParser:
         self._head += text[at : at + 64]
         if _NEXT.match(self._head):
             self._repairs.append(Repair.MISSING_FENCE)
-            return at, self._done(self._solid - self._count)
+            return at, self._done(self._closed - self._count)
         if _NEXT_PART.match(self._head):
             return len(text), None
-        return at, self._done(self._solid)
+        return at, self._done(self._closed)
 
     # Answers.
 
@@ -305,7 +309,7 @@ class ActionParser:
         parts = self._parts
         if not any(part.call for part in parts):
             part = parts[-1]
-            return Rejected(end=end, outcome=part.outcome, fault=part.fault, fault_at=self._value_at, names=part.names)
+            return Rejected(end=self._solid, outcome=part.outcome, fault=part.fault, fault_at=self._value_at, names=part.names)
         if self._members is not None and not self._members.committed:
             self._members.finish(end)
         whole = [*parts[:-1], Part(end, parts[-1].call, parts[-1].outcome, parts[-1].fault, parts[-1].names, parts[-1].early)]
