@@ -65,7 +65,7 @@ class Attempt:
         turn: Turn,
         receivers: Sequence[tuple[str, Receiver]],
         watch: Watch | None,
-        on_stage_error: Callable[[str], None],
+        on_stage_error: Callable[[str, Exception], None],
         now: float,
     ) -> None:
         """Begin with nothing read; `receivers` are (stage name, receiver) in order."""
@@ -109,8 +109,8 @@ class Attempt:
             return []
         try:
             events = self.reader.feed(data)
-        except Exception:  # noqa: BLE001 - the boundary that keeps a turn alive
-            self._on_stage_error("upstream")
+        except Exception as exc:  # noqa: BLE001 - the boundary that keeps a turn alive
+            self._on_stage_error("upstream", exc)
             events = [Failed(ErrorKind.INTERNAL, "the answer of the upstream could not be read")]
         return self.take(events) if events else events
 
@@ -125,8 +125,8 @@ class Attempt:
             return []
         try:
             events = self.reader.close()
-        except Exception:  # noqa: BLE001
-            self._on_stage_error("upstream")
+        except Exception as exc:  # noqa: BLE001
+            self._on_stage_error("upstream", exc)
             events = [Failed(ErrorKind.INTERNAL, "the answer of the upstream could not be read")]
         return self.take(events)
 
@@ -135,8 +135,8 @@ class Attempt:
         for at, (name, receiver) in enumerate(self._receivers):
             try:
                 events = _through(receiver, events)
-            except Exception:  # noqa: BLE001
-                self._on_stage_error(name)
+            except Exception as exc:  # noqa: BLE001
+                self._on_stage_error(name, exc)
                 self._receivers[at] = (name, _OPEN)
         return self._book(events)
 
@@ -225,5 +225,5 @@ class _Open:
 _OPEN = _Open()
 
 
-def _nobody(_: str) -> None:
+def _nobody(_: str, __: Exception) -> None:
     """Hear of a failed stage when the turn is over."""

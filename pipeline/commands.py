@@ -119,6 +119,8 @@ class TurnRecord(msgspec.Struct):
     """The canonical line of one turn as the engine knows it. Enums, counts and names from the configuration only. Times in seconds."""
 
     api: Api
+    read: bool = False
+    """Whether the request was read: before that, what is said about its tools and its history means nothing."""
     stream: bool = False
     verdict: Verdict | None = None
     status: int = 0

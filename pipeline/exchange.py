@@ -40,6 +40,7 @@ from pipeline.commands import (
     Wait,
 )
 from pipeline.events import End, Event, Failed, Finish
+from pipeline.fault import fault_fields
 from pipeline.passthrough import UsageTail, can_pass, passed_body, passed_headers, passed_path
 from pipeline.protocols.count_tokens import count
 from pipeline.protocols.errors import error_response
@@ -105,8 +106,8 @@ class Exchange:
         self._out = []
         try:
             self._start(now)
-        except Exception:  # noqa: BLE001 - the last boundary: a client always gets an answer
-            self._crashed(now)
+        except Exception as exc:  # noqa: BLE001 - the last boundary: a client always gets an answer
+            self._crashed(exc, now)
         self._schedule(now)
         return self._out
 
@@ -123,14 +124,14 @@ class Exchange:
             else:
                 self._happened(happening, now)
                 self._deadlines_moved = True
-        except Exception:  # noqa: BLE001
-            self._crashed(now)
+        except Exception as exc:  # noqa: BLE001
+            self._crashed(exc, now)
         if self._deadlines_moved:
             self._schedule(now)
         return self._out
 
-    def _crashed(self, now: float) -> None:
-        self._bind("engine", 0)(Noted.STAGE_FAILED, stage="engine", mode="closed")
+    def _crashed(self, exc: Exception, now: float) -> None:
+        self._stage_failed("engine", 0, "closed", exc)
         if not self._done:
             self._fail(Failed(ErrorKind.INTERNAL, "internal error"), Verdict.REJECTED, now)
 
@@ -162,7 +163,8 @@ class Exchange:
             self._turn = self._prepare(self._chain.once, self._turn, 0)
             turn = self._prepare(self._chain.each, self._turn, 1)
         except StageError as exc:
-            self._describe(self._turn)
+            if self._turn.messages:  # else nothing was read, and nothing can be said about its tools
+                self._describe(self._turn)
             self._fail(exc.failed, Verdict.REJECTED, now)
             return
         self._describe(turn)
@@ -188,7 +190,7 @@ class Exchange:
                 raise
             except Exception as exc:
                 closed = isinstance(stage, Requester) or not turn.messages
-                self._stage_failed(stage.name, attempt, "closed" if closed else "open")
+                self._stage_failed(stage.name, attempt, "closed" if closed else "open", exc)
                 if closed:
                     raise StageError(Failed(ErrorKind.INTERNAL, "internal error")) from exc
         return turn
@@ -213,7 +215,7 @@ class Exchange:
             turn,
             () if passing else self._receivers(turn, number),
             None if passing else self._watch(turn, number),
-            lambda stage: self._stage_failed(stage, number, "open"),
+            lambda stage, exc: self._stage_failed(stage, number, "open", exc),
             now,
         )
         attempt.passing = self.record.passed_through = passing
@@ -255,8 +257,8 @@ class Exchange:
         for stage in self._chain.receivers:
             try:
                 receiver = stage.open(turn, self._bind(stage.name, number))
-            except Exception:  # noqa: BLE001
-                self._stage_failed(stage.name, number, "open")
+            except Exception as exc:  # noqa: BLE001
+                self._stage_failed(stage.name, number, "open", exc)
                 continue
             if receiver is not None:
                 found.append((stage.name, receiver))
@@ -268,8 +270,8 @@ class Exchange:
             return None
         try:
             return judge.watch(turn, self._bind(judge.name, number))
-        except Exception:  # noqa: BLE001
-            self._stage_failed(judge.name, number, "open")
+        except Exception as exc:  # noqa: BLE001
+            self._stage_failed(judge.name, number, "open", exc)
             return None
 
     # --- coming back ----------------------------------------------------------------------------------------------------------
@@ -365,8 +367,8 @@ class Exchange:
         for event in events:
             try:
                 answer = attempt.watch.feed(event)
-            except Exception:  # noqa: BLE001
-                self._stage_failed("retry_on_refusal", attempt.number, "open")
+            except Exception as exc:  # noqa: BLE001
+                self._stage_failed("retry_on_refusal", attempt.number, "open", exc)
                 answer = Hold.RELEASE
             if answer is Hold.HOLD:
                 continue
@@ -451,8 +453,8 @@ class Exchange:
         if judge is not None:
             try:
                 return judge.judge(attempt.turn, self._outcome(attempt, end, now), self._bind(judge.name, attempt.number))
-            except Exception:  # noqa: BLE001
-                self._stage_failed(judge.name, attempt.number, "open")
+            except Exception as exc:  # noqa: BLE001
+                self._stage_failed(judge.name, attempt.number, "open", exc)
         return Accept(_plain_verdict(attempt))
 
     def _judge_early(self, attempt: Attempt, now: float) -> None:
@@ -729,8 +731,8 @@ class Exchange:
 
     # --- small change ---------------------------------------------------------------------------------------------------------
 
-    def _stage_failed(self, stage: str, attempt: int, mode: str) -> None:
-        self._bind("engine", attempt)(Noted.STAGE_FAILED, stage=stage, mode=mode)
+    def _stage_failed(self, stage: str, attempt: int, mode: str, exc: Exception) -> None:
+        self._bind("engine", attempt)(Noted.STAGE_FAILED, stage=stage, mode=mode, **fault_fields(exc))
 
     def _note_hit(self, watch: Watch) -> None:
         hit = watch.hit
@@ -745,6 +747,7 @@ class Exchange:
     def _describe(self, turn: Turn) -> None:
         record = self.record
         emulation = turn.emulation
+        record.read = True
         record.stream = turn.stream
         record.emulated = emulation is not None
         record.emulation_reason = turn.emulation_reason

@@ -261,8 +261,11 @@ class TestFailsOpen:
         e.receive(ok(1), 0.1)
         out = e.receive(Received(1, b"t hello\nf\n"), 0.2)
         assert seen(out) == b"hello\n[finish]\n"
-        failed = [fields["stage"] for _, _, outcome, fields in bench.notes if outcome is Noted.STAGE_FAILED]
-        assert failed == ["broken", "broken"]
+        failed = [fields for _, _, outcome, fields in bench.notes if outcome is Noted.STAGE_FAILED]
+        assert [fields["stage"] for fields in failed] == ["broken", "broken"]
+        assert [fields["error"] for fields in failed] == ["RuntimeError", "RuntimeError"]
+        assert failed[0]["where"][-1].startswith("test_exchange.py:")
+        assert failed[1]["where"][0].startswith("attempt.py:")
 
     def test_a_stage_that_gives_a_call_twice_is_found_out_and_the_turn_goes_on(self):
         bench = Bench(extra=[_Doubling()])
