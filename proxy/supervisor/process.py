@@ -19,15 +19,18 @@ from typing import Any
 from proxy.supervisor.link import Hearing, Order, Said, line_of
 
 PROGRAM = "proxy.supervisor.worker"
+_KILLED_S = 10.0
+"""How long a killed process is waited for: one that hangs in the kernel ends when the kernel lets it."""
 
 
 class WorkerProcess:
     """A running worker. `ended` has its exit code, negative for a signal; it is set by whoever reaps."""
 
-    def __init__(self, order: Order, environ: Mapping[str, str]) -> None:
-        """Start it. Raises OSError."""
+    def __init__(self, order: Order, environ: Mapping[str, str], drain_s: float) -> None:
+        """Start it; `drain_s` is what its configuration gives a drain. Raises OSError."""
         loop = asyncio.get_running_loop()
         self.worker = order.worker
+        self.drain_s = drain_s
         self.born = self.last_alive = monotonic()
         self.ready: asyncio.Future[Said] = loop.create_future()
         self.ended: asyncio.Future[int] = loop.create_future()
@@ -66,7 +69,7 @@ class WorkerProcess:
             return None
         if not self.ready.done():
             self.kill()
-            await self.over()
+            await asyncio.wait((self.ended,), timeout=_KILLED_S)
             return None
         return self.ready.result()
 

@@ -4,13 +4,14 @@
     crash after crash     0.5 s, 1 s, 2 s ... 30 s pass before the next start; meanwhile its socket is closed, so that nobody waits
     a minute of life      all is forgiven
 
-A replacement starts beside the old process, on the same sockets; only when it is ready is the old one told to drain.
+A replacement starts beside the old process, on the same sockets; only when it is ready is the old one told to drain. From then on it is the new
+one that is watched over, and the old one has the time of its drain: one that is still there afterwards is killed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from time import monotonic
 from typing import Any, Protocol
 
@@ -22,6 +23,8 @@ from proxy.supervisor.sockets import WorkerSockets
 
 START_S = 60.0
 """How long a worker may take to be ready."""
+FAREWELL_S = 10.0
+"""What a drain may take beyond its lame duck and its wait for turns; how long a process that was told again, or killed, may take to be gone."""
 
 
 class Backoff:
@@ -62,7 +65,10 @@ class Slot:
         self._log = log.bind(worker=worker)
         self._current: WorkerProcess | None = None
         self._backoff = Backoff()
+        self._moved = asyncio.Event()
+        """Another process has become the current one."""
         self._watching: set[asyncio.Task[None]] = set()
+        self._retiring: set[asyncio.Task[None]] = set()
         self._keeping: asyncio.Task[None] | None = None
         self._closing = False
 
@@ -83,19 +89,32 @@ class Slot:
             self._log.error("worker_not_started", error=type(exc).__name__)
             return None
         self.processes.add(process)
-        watching = asyncio.get_running_loop().create_task(self._watch(process))
-        self._watching.add(watching)
-        watching.add_done_callback(self._watching.discard)
+        _remember(self._watching, self._watch(process))
         said = await process.started(START_S)
         if said is None:
             if not process.dismissed:
-                self._log.error("worker_not_started", exit=process.ended.result())
+                self._log.error("worker_not_started", exit=process.ended.result() if process.ended.done() else None)
             return None
         before, self._current = self._current, process
+        self._moved.set()
         if before is not None:
             before.replaced()
+            if not before.ended.done():
+                _remember(self._retiring, self._retire(before))
         self._log.info("worker_ready", pid=process.pid, start_ms=round((monotonic() - process.born) * 1000))
         return said
+
+    async def _retire(self, process: WorkerProcess) -> None:
+        """See a process off that was told to drain. A disk or a loop that is stuck must not keep it, nor the reload that waits for it."""
+        if await _ends(process, process.drain_s + FAREWELL_S):
+            return
+        self._log.error("worker_overdue", pid=process.pid)
+        process.terminate()
+        if await _ends(process, FAREWELL_S):
+            return
+        process.kill()
+        if not await _ends(process, FAREWELL_S):
+            self._log.error("worker_not_killed", pid=process.pid)  # it waits in the kernel: nobody can end it, and nobody waits for it
 
     async def _watch(self, process: WorkerProcess) -> None:
         code = await process.over()
@@ -115,17 +134,30 @@ class Slot:
             if process is None or process.ended.done():
                 await self._restart(0.0 if process is None else monotonic() - process.born)
             else:
-                await process.over()
+                await self._over_or_succeeded(process)
             if self._closing:
                 return
+
+    async def _over_or_succeeded(self, process: WorkerProcess) -> None:
+        """Wait until this process has ended or is not the current one any more: the other one may end first."""
+        self._moved.clear()
+        succeeded = asyncio.ensure_future(self._moved.wait())
+        try:
+            either: tuple[asyncio.Future[Any], ...] = (process.ended, succeeded)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            succeeded.cancel()
 
     async def _restart(self, lived_s: float) -> None:
         delay = self._backoff.failed(lived_s)
         self._current = None
+        self._moved.clear()
         if delay:
             self._log.warning("worker_waits", delay_s=delay)
             self.sockets.pause()
             await asyncio.sleep(delay)
+            if self._moved.is_set():  # a reload came first
+                return
         try:
             self.sockets.open()
         except OSError as exc:
@@ -149,13 +181,12 @@ class Slot:
     # --- replacing and ending ---------------------------------------------------------------------------------------------------
 
     async def replace(self) -> bool:
-        """Put a new process in the old one's place and wait until the old one has drained. False when no new one could be had."""
-        old = self._current
+        """Put a new process in the old one's place and wait until the old one has drained, or had its time. False when no new one could be had."""
         self.sockets.open()
         if await self._begin(reloaded=True) is None:
             return False
-        if old is not None:
-            await old.over()
+        while self._retiring:
+            await asyncio.wait(set(self._retiring))
         return True
 
     def tell(self, said: Said) -> None:
@@ -167,9 +198,10 @@ class Slot:
         """Stop keeping: from now on what ends stays ended. Processes go on; `terminate` and `gone` are for them."""
         self._closing = True
         self.sockets.close()
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        tasks = [*self._retiring, *([self._keeping] if self._keeping is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def terminate(self, *, again: bool = False) -> None:
         """Let every process drain; one that drains already is left alone unless `again`."""
@@ -186,3 +218,15 @@ class Slot:
         """Wait until no process is left."""
         while self._watching:
             await asyncio.wait(set(self._watching))
+
+
+def _remember(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    """Run this and keep it among these tasks until it is done."""
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+async def _ends(process: WorkerProcess, within_s: float) -> bool:
+    await asyncio.wait((process.ended,), timeout=within_s)
+    return process.ended.done()

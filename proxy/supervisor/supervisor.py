@@ -5,7 +5,8 @@
     SIGTERM, SIGINT   all workers drain; a second one ends them at once
     SIGCHLD           children are reaped, orphans too when it is PID 1
 
-In: a configuration and how to read it again. Out: an exit status. Promise: no worker outlives it, none is waited for longer than a drain may take.
+In: a configuration and how to read it again. Out: an exit status. Promise: no worker outlives it, none is waited for longer than a drain may take;
+nothing that it says is waited for, whoever reads standard output or standard error, or does not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,11 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
-import click
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
@@ -29,19 +28,19 @@ from proxy.config.write import to_toml
 from proxy.reaping import reap
 from proxy.supervisor.link import Order, Said
 from proxy.supervisor.process import WorkerProcess
-from proxy.supervisor.slot import Slot
+from proxy.supervisor.slot import FAREWELL_S, Slot
 from proxy.supervisor.sockets import WorkerSockets, open_sockets
 from proxy.systemd import Notifier
-from proxy.telemetry.logs import make_logger
+from proxy.telemetry.logs import describe, lead_libraries, make_logger
 from proxy.telemetry.sink import LogSink
 
 _LOOK_EVERY_S = 0.5
 STUCK_S = 30.0
 """A worker without a sign of life for so long is killed. systemd's WatchdogSec goes before it."""
-FAREWELL_S = 10.0
-"""What a drain may take beyond its lame duck and its wait for turns."""
 
-OnReady = Callable[[Sequence[Said]], None]
+OnReady = Callable[[Sequence[Said]], str | None]
+"""What to tell a person on standard error once all workers are ready, if anything."""
+_WORDS_BYTES = 64 << 10
 
 
 def supervise(
@@ -60,11 +59,14 @@ def supervise(
     """
     sockets = open_sockets(config, given)
     sink = LogSink(limit=config.log.buffer_bytes, whole_lines=True)
+    words = LogSink(fd=2, limit=_WORDS_BYTES, whole_lines=True)
     try:
         log = make_logger(sink, build=version("toolgraft"))
-        return asyncio.run(_Supervisor(config, reload, environ, sockets, notifier or Notifier(), log).run(on_ready))
+        lead_libraries(log)
+        return asyncio.run(_Supervisor(config, reload, environ, sockets, notifier or Notifier(), log, words).run(on_ready))
     finally:
         sink.close()
+        words.close()
 
 
 class _Supervisor:
@@ -78,13 +80,16 @@ class _Supervisor:
         sockets: Sequence[WorkerSockets],
         notifier: Notifier,
         log: FilteringBoundLogger,
+        words: LogSink,
     ) -> None:
         self._config = config
-        self._toml = to_toml(config)
+        self._next = config
+        """What a process that is started now gets; another one than `_config` in the middle of a reload."""
         self._reload = reload
         self._environ = environ
         self._notifier = notifier
         self._log = log
+        self._words = words
         self._salt = os.urandom(16).hex()
         self._children: dict[int, WorkerProcess] = {}
         self._slots = [Slot(at, one, self._spawn, log) for at, one in enumerate(sockets)]
@@ -93,8 +98,9 @@ class _Supervisor:
         self._reloading = asyncio.Event()
 
     def _spawn(self, worker: int, sockets: WorkerSockets, *, reloaded: bool) -> WorkerProcess:
-        order = Order(worker, self._toml, sockets.public_fds, sockets.admin_fds, self._salt, reloaded)
-        process = WorkerProcess(order, self._environ)
+        order = Order(worker, to_toml(self._next), sockets.public_fds, sockets.admin_fds, self._salt, reloaded)
+        drain = self._next.drain
+        process = WorkerProcess(order, self._environ, drain.lame_duck_s + drain.timeout_s)
         self._children[process.pid] = process
         return process
 
@@ -116,8 +122,8 @@ class _Supervisor:
                 said = [one for one in started if one is not None]
                 self._log.info("supervising", workers=len(said), addresses=sorted({one.public for one in said}), pid=os.getpid())
                 self._notifier.ready(f"{len(said)} workers")
-                if on_ready is not None:
-                    on_ready(said)
+                if on_ready is not None and (words := on_ready(said)):
+                    self._words.msg(words.encode())
                 rolling = loop.create_task(self._roll())
                 await self._ending.wait()
             return await self._end(rolling, status=int(failed))
@@ -174,7 +180,12 @@ class _Supervisor:
             await self._reloading.wait()
             self._reloading.clear()
             self._notifier.reloading()
-            await self._replace_all()
+            try:
+                await self._replace_all()
+            except Exception as exc:  # noqa: BLE001 - the next reload must find somebody here
+                self._next = self._config
+                self._log.error("unexpected", place="reload", **describe(exc))
+                self._reload_failed("unexpected")
             self._notifier.ready(f"{len(self._slots)} workers")
 
     async def _replace_all(self) -> None:
@@ -182,18 +193,17 @@ class _Supervisor:
             wanted = self._reload()
         except ConfigError as exc:
             for problem in exc.problems:
-                click.echo(problem, err=True)
+                self._words.msg(problem.encode("utf-8", "backslashreplace"))
             self._reload_failed("configuration")
             return
         config, kept = _same_sockets(wanted, self._config)
         if kept:
             self._log.warning("restart_needed", keys=kept)
-        before = self._toml
-        self._toml = to_toml(config)
-        self._log.info("reloading", changed=self._toml != before)
+        self._next = config
+        self._log.info("reloading", changed=config != self._config)
         for slot in self._slots:
             if not await self._replaced(slot):
-                self._toml = before  # a crashed worker comes back with what is known to work
+                self._next = self._config  # a crashed worker comes back with what is known to work
                 self._reload_failed("worker")
                 return
         self._config = config
@@ -232,7 +242,7 @@ class _Supervisor:
                 self._log.error("workers_killed")
                 for slot in self._slots:
                     slot.kill()
-                await gone
+                await self._wait(gone, FAREWELL_S)  # one that hangs in the kernel ends when the kernel lets it
         self._log.info("supervisor_stopped")
         return status
 
@@ -263,8 +273,10 @@ def _same_sockets(wanted: Config, current: Config) -> tuple[Config, list[str]]:
     return msgspec.structs.replace(wanted, workers=current.workers, **replaced), differing
 
 
-def announce(said: Sequence[Said]) -> None:
-    """Tell a person at a terminal where the workers listen."""
-    if sys.stderr.isatty():
-        for address in sorted({one.public for one in said}):
-            click.echo(f"Toolgraft listens on http://{address}/v1 with {len(said)} workers", err=True)
+def announce(said: Sequence[Said]) -> str | None:
+    """What a person at a terminal is told: where the workers listen."""
+    if not os.isatty(2):
+        return None
+    return "\n".join(
+        f"Toolgraft listens on http://{address}/v1 with {len(said)} workers" for address in sorted({one.public for one in said})
+    )

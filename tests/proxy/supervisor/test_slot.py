@@ -7,6 +7,7 @@ from time import monotonic
 
 import pytest
 
+from proxy.supervisor import slot
 from proxy.supervisor.link import Said
 from proxy.supervisor.slot import Backoff, Slot
 from proxy.telemetry.logs import make_logger
@@ -24,6 +25,7 @@ class HandProcess:
         self.ready = loop.create_future()
         self.ended = loop.create_future()
         self.dismissed = False
+        self.drain_s = 0.0
         self.log = log
         self.closed = False
 
@@ -258,3 +260,78 @@ async def test_a_process_that_is_not_ready_yet_is_not_stuck(bench):
     assert bench.log == ["0 born"]
     process.is_ready()
     await starting
+
+
+# --- a successor and the one before it --------------------------------------------------------------------------------------------
+
+
+async def test_a_successor_that_dies_while_the_old_one_drains_is_restarted_at_once(bench):
+    old = await bench.started()
+    replacing = asyncio.create_task(bench.slot.replace())
+    successor = await bench.until(2)
+    successor.is_ready()
+    await settle()
+    successor.ends(-9)
+    (await bench.until(3)).is_ready()
+    await settle()
+    assert not old.ended.done()
+    assert bench.log == ["open", "1 born of a reload", "0 replaced", "open", "2 born"]
+    old.ends()
+    assert await replacing
+    assert len(bench.processes) == 3
+
+
+async def test_a_successor_that_is_stuck_while_the_old_one_drains_is_replaced(bench):
+    old = await bench.started()
+    replacing = asyncio.create_task(bench.slot.replace())
+    successor = await bench.until(2)
+    successor.is_ready()
+    await settle()
+    successor.last_alive -= 31
+    bench.slot.end_stuck(30)
+    assert bench.log[-1] == "1 killed"
+    successor.ends(-9)
+    (await bench.until(3)).is_ready()
+    old.ends()
+    assert await replacing
+
+
+async def test_a_reload_during_a_wait_after_crashes_needs_no_other_start(bench, monkeypatch):
+    monkeypatch.setattr(Backoff, "first_s", 0.3)
+    (await bench.started()).ends(-9)
+    second = await bench.until(2)
+    second.is_ready()
+    await settle()
+    second.ends(1)
+    await settle()
+    assert bench.log[-1] == "pause"
+    replacing = asyncio.create_task(bench.slot.replace())
+    (await bench.until(3)).is_ready()
+    assert await replacing
+    await asyncio.sleep(0.5)
+    assert len(bench.processes) == 3
+
+
+async def test_an_old_one_that_outlives_its_drain_is_told_again_and_then_killed(bench, monkeypatch):
+    monkeypatch.setattr(slot, "FAREWELL_S", 0.02)
+    old = await bench.started()
+    replacing = asyncio.create_task(bench.slot.replace())
+    (await bench.until(2)).is_ready()
+    async with asyncio.timeout(5):
+        while "0 killed" not in bench.log:
+            await asyncio.sleep(0.001)
+    assert bench.log[2:] == ["0 replaced", "0 terminated", "0 killed"]
+    old.ends(-9)
+    assert await replacing
+    assert "worker_overdue" in bench.events()
+    assert "worker_not_killed" not in bench.events()
+
+
+async def test_an_old_one_that_cannot_even_be_killed_holds_up_no_reload(bench, monkeypatch):
+    monkeypatch.setattr(slot, "FAREWELL_S", 0.02)
+    await bench.started()
+    replacing = asyncio.create_task(bench.slot.replace())
+    (await bench.until(2)).is_ready()
+    async with asyncio.timeout(5):
+        assert await replacing
+    assert bench.events()[-2:] == ["worker_overdue", "worker_not_killed"]
