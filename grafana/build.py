@@ -135,9 +135,9 @@ FIRST_ROW = (
     ),
     Answer(
         "State machine broken",
-        "Broken promises, failed stages, and turns that are neither concluded nor in flight. Anything above zero is a bug, of Toolgraft or of a "
+        "Broken promises, failed stages, exceptions that nobody expected, and turns that are neither concluded nor in flight. Anything above zero is a bug, of Toolgraft or of a "
         "stage of your own. Next: 'Integrity', and `toolgraft explain --fault state_machine_broken`.",
-        f"{total('toolgraft_invariant_violations_total')} + {total('toolgraft_stage_errors_total')} + {LOST}",
+        f"{total('toolgraft_invariant_violations_total')} + {total('toolgraft_stage_errors_total')} + {total('toolgraft_unexpected_total')} + {LOST}",
         1,
         "short",
     ),
@@ -413,8 +413,11 @@ ROWS: tuple[tuple[str, tuple[Graph, ...]], ...] = (
             ),
             Graph(
                 "Failed stages",
-                "Open: turns went on without the stage. Closed: clients got an error.",
-                (Query(rate("toolgraft_stage_errors_total", "stage, mode"), "{{stage}} {{mode}}"),),
+                "Open: turns went on without the stage. Closed: clients got an error. Beside them, exceptions of this program outside of stages.",
+                (
+                    Query(rate("toolgraft_stage_errors_total", "stage, mode"), "{{stage}} {{mode}}"),
+                    Query(rate("toolgraft_unexpected_total"), "unexpected"),
+                ),
                 "cps",
             ),
             Graph(

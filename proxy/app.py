@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from aiohttp import web
 
@@ -14,7 +15,7 @@ from pipeline.events import Failed
 from pipeline.stage import StageError
 from pipeline.verdicts import Api, ErrorKind
 from proxy.errors import INTERNAL, NOT_ALLOWED, NOT_FOUND, api_of_path, refusal
-from proxy.headers import request_id
+from proxy.headers import request_id, trace
 from proxy.small_endpoints import SmallEndpoints
 from proxy.telemetry.catalogue import OTHER
 from proxy.turn_endpoint import Shared, TurnEndpoint
@@ -63,7 +64,7 @@ class App:
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as exc:  # noqa: BLE001 - a client never gets aiohttp's own 500
-            self._shared.telemetry.unexpected("app", exc, rid=rid)
+            self._fault(request, rid)("app", exc)
             response = refusal(api, INTERNAL, rid)
         if self._shared.closing():
             response.force_close()
@@ -78,7 +79,11 @@ class App:
         counted = self._count_paths.get(path)
         if counted is not None:
             self._shared.intake.key(request)
-            return await self._small.count_tokens(request, counted, rid) if request.method == "POST" else _not_allowed(api, rid, "POST")
+            return (
+                await self._small.count_tokens(request, counted, rid, self._fault(request, rid))
+                if request.method == "POST"
+                else _not_allowed(api, rid, "POST")
+            )
         prefix, _, name = path.removeprefix("/v1").partition("/models")
         if not prefix and path.removeprefix("/v1").startswith("/models") and (not name or name.startswith("/")):
             if request.method not in ("GET", "HEAD"):
@@ -86,6 +91,10 @@ class App:
             self._shared.intake.key(request)
             return await self._small.model(name[1:], api, rid) if name else await self._small.models(request, api, rid)
         return refusal(api, NOT_FOUND, rid)
+
+    def _fault(self, request: web.BaseRequest, rid: str) -> Callable[[str, BaseException], None]:
+        """Who logs a fault while this request is answered, with its ids."""
+        return partial(self._shared.telemetry.unexpected, rid=rid, trace_id=trace(request.headers.get("traceparent")).trace_id)
 
     def _refused(self, api: Api, failed: Failed, rid: str) -> web.Response:
         if failed.kind is ErrorKind.AUTHENTICATION:

@@ -86,7 +86,6 @@ class TurnDriver:
         "_tasks",
         "_timer",
         "_told_gone",
-        "_unexpected",
         "_upstream_headers",
         "busy_s",
     )
@@ -98,15 +97,13 @@ class TurnDriver:
         sender: Sender,
         ledger: Ledger,
         learn: Callable[[str, str], None],
-        unexpected: Callable[[str, BaseException], None],
     ) -> None:
-        """`learn` keeps what an upstream refuses, `unexpected` logs a fault of this program."""
+        """`learn` keeps what an upstream refuses."""
         self._exchange = exchange
         self._client = client
         self._sender = sender
         self._ledger = ledger
         self._learn = learn
-        self._unexpected = unexpected
         self._loop = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
         self._over: asyncio.Future[None] = self._loop.create_future()
@@ -230,7 +227,7 @@ class TurnDriver:
         try:
             await work()
         except Exception as exc:  # noqa: BLE001 - a fault here must end as an error of the turn, not as a client that waits for ever
-            self._unexpected("driver", exc)
+            self._ledger.unexpected("driver", exc)
             if number:
                 await self.tell(Lost(number, UpstreamOutcome.CUT))
 

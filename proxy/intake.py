@@ -7,7 +7,7 @@ is copied into an error but names of fields.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from aiohttp import web
@@ -96,15 +96,15 @@ class Intake:
         return plan
 
 
-def prepared(turn: Turn, plan: Plan) -> Turn:
-    """The turn as the chain's request side leaves it, for answers that need no upstream. Raises StageError; other faults of a stage are passed over."""
+def prepared(turn: Turn, plan: Plan, failed: Callable[[str, BaseException], None]) -> Turn:
+    """The turn as the chain's request side leaves it, for answers that need no upstream. Raises StageError; `failed` hears of a stage's other faults."""
     for stage in (*plan.chain.once, *plan.chain.each):
         try:
             turn = stage.prepare(turn, _ignore)
         except StageError:
             raise
-        except Exception:  # noqa: BLE001, S112 - an estimate may do without this stage
-            continue
+        except Exception as exc:  # noqa: BLE001 - an estimate may do without this stage
+            failed(stage.name, exc)
     return turn
 
 

@@ -12,7 +12,7 @@ from time import perf_counter
 
 from pipeline.chain import Chain, ChainError, build
 from pipeline.settings import UpstreamTraits
-from pipeline.stage import Note, Receiver, Stage, StageError
+from pipeline.stage import Note, Receiver, Stage
 from pipeline.turn import Turn
 from proxy.config.tree import Config, Route
 from proxy.telemetry.catalogue import OTHER
@@ -114,14 +114,13 @@ def label_of(route: Route) -> str:
 
 
 class _Timed:
-    """A stage whose request side is timed and whose faults are logged: the engine has neither a clock nor a log."""
+    """A stage whose request side is timed: the engine has no clock. Its faults are noted there."""
 
-    __slots__ = ("_seconds", "_stage", "_unexpected", "name", "per_attempt")
+    __slots__ = ("_seconds", "_stage", "name", "per_attempt")
 
     def __init__(self, stage: Stage, telemetry: Telemetry) -> None:
         self._stage = stage
         self._seconds = telemetry.metrics["stage_seconds"]
-        self._unexpected = telemetry.unexpected
         self.name = stage.name
         self.per_attempt = stage.per_attempt
 
@@ -129,11 +128,6 @@ class _Timed:
         begun = perf_counter()
         try:
             return self._stage.prepare(turn, note)
-        except StageError:
-            raise
-        except Exception as exc:
-            self._unexpected(self.name, exc, rid=turn.request_id)
-            raise
         finally:
             self._seconds.observe(perf_counter() - begun, self.name)
 

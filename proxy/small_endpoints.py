@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -35,11 +36,13 @@ class SmallEndpoints:
         self._transport = transport
         self._started = int(time.time())
 
-    async def count_tokens(self, request: web.BaseRequest, api: Api, rid: str) -> web.Response:
-        """An estimate of the input tokens of a request, the contract included."""
+    async def count_tokens(
+        self, request: web.BaseRequest, api: Api, rid: str, failed: Callable[[str, BaseException], None]
+    ) -> web.Response:
+        """An estimate of the input tokens of a request, the contract included. `failed` hears of stages that raised: it goes on without them."""
         raw = await read_body(request, self._limits)
         turn, plan = self._intake.turn(api, raw, request.headers, rid, count_only=True)
-        return json_response(200, token_count_body(api, count(prepared(turn, plan))), rid)
+        return json_response(200, token_count_body(api, count(prepared(turn, plan, failed))), rid)
 
     async def models(self, request: web.BaseRequest, api: Api, rid: str) -> web.Response:
         """Every model with a route of its own name; where a route takes names by pattern, those it leads to of its upstreams' models (U-M)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 
 import msgspec
@@ -130,7 +131,7 @@ class _Serving:
         except ConnectionError:
             raise
         except Exception as exc:
-            self._shared.telemetry.unexpected("turn", exc, rid=self._rid)
+            self._ledger.unexpected("turn", exc)
             if self._client.opened:
                 await self._client.end(clean=False)
                 raise ConnectionError("an answer that broke off") from exc
@@ -156,9 +157,7 @@ class _Serving:
             self._client.tee = self._capture.emitted
         exchange = Exchange(plan.chain, turn, plan.targets, self._ledger.bind, shared.routes.refused, self._record.started)
         self._record = exchange.record
-        driver = self.driver = TurnDriver(
-            exchange, self._client, self._send, self._ledger, shared.routes.learn, shared.telemetry.unexpected
-        )
+        driver = self.driver = TurnDriver(exchange, self._client, self._send, self._ledger, shared.routes.learn)
         driver.busy_s = monotonic() - begun
         return await driver.run() or self._refuse(INTERNAL)
 
@@ -200,8 +199,6 @@ class _Serving:
 
     def _write_capture(self, capture: TurnCapture) -> None:
         """In a task of its own: the client does not wait for a disk."""
-        folder, telemetry = self._shared.capture, self._shared.telemetry
+        folder = self._shared.capture
         assert folder is not None  # noqa: S101 - it made this capture
-        folder.write_later(
-            capture, turn_fields(self._record, self._ledger.measured), lambda exc: telemetry.unexpected("capture", exc, rid=self._rid)
-        )
+        folder.write_later(capture, turn_fields(self._record, self._ledger.measured), partial(self._ledger.beside, "capture_failed"))

@@ -51,11 +51,11 @@ def command(
     """
     if not files and sys.stdin.isatty():
         raise click.UsageError("give log files, or pipe a log in: toolgraft serve ... | toolgraft explain --follow")
-    reader, summary = LineReader(), Summary()
+    reader, gatherer, summary = LineReader(), Gatherer(), Summary()
     single = bool(rid) or each
     show = _Printer(as_json=as_json, whole=single)
     try:
-        for log in _turns(_lines(files, follow=follow), reader, follow=follow):
+        for log in _turns(_lines(files, follow=follow), reader, gatherer, follow=follow):
             diagnosis = diagnose(log)
             if _wanted(log, diagnosis, rid, verdict, fault):
                 summary.add(log, diagnosis)
@@ -67,7 +67,7 @@ def command(
         sys.stderr.close()
         return
     if not single and not (follow and as_json):
-        show.sum(summary.document() | {"lines_skipped": reader.skipped})
+        show.sum(summary.document() | {"process": gatherer.process.document(), "lines_skipped": reader.skipped})
     if not summary.turns:
         if single:
             click.echo("no such turn in this log", err=True)
@@ -80,8 +80,7 @@ def _lines(files: tuple[Path, ...], *, follow: bool) -> Iterable[bytes | None]:
     return growing(files) if follow else stored(files)
 
 
-def _turns(lines: Iterable[bytes | None], reader: LineReader, *, follow: bool) -> Iterator[TurnLog]:
-    gatherer = Gatherer()
+def _turns(lines: Iterable[bytes | None], reader: LineReader, gatherer: Gatherer, *, follow: bool) -> Iterator[TurnLog]:
     for raw in lines:
         if raw is None:
             time.sleep(_LOOK_EVERY_S)

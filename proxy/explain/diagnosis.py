@@ -145,7 +145,7 @@ def _state_machine_broken(seen: _Seen) -> _Found | None:
         because,
         tuple(evidence),
         (
-            "Look for `unexpected` lines with the same rid: they name the place in the code.",
+            "Look at `error` and `where` of the `stage_failed` and `unexpected` lines: they name the exception and the place in the code.",
             "If the stage is one of your own, mend it or leave it out of `stages`.",
             "Else report it with these lines; `capture.dir` and `toolgraft replay` keep what is needed to reproduce it.",
         ),

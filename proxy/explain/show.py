@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,7 +61,7 @@ def sum_view(document: Mapping[str, Any]) -> RenderableType:
     """The sum over many turns."""
     turns = document["turns"]
     if not turns:
-        return Text("No turns in this log.")
+        return Group(Text("No turns in this log."), *_process_view(document["process"]))
     head = Text(f"{turns} turns", "bold")
     if document["to"] is not None:
         head.append(f"  {_clock(document['from'], day=True)} to {_clock(document['to'], day=True)}", "dim")
@@ -85,7 +85,22 @@ def sum_view(document: Mapping[str, Any]) -> RenderableType:
         if one["turns"] and one["fault"] not in (Fault.HEALTHY, Fault.UNFINISHED):
             parts += [Text(""), Text(one["title"], "bold").append(f"  for example {', '.join(map(_clean, one['rids']))}", "dim")]
             parts += _steps(tuple(one["next_steps"]), title=None)
-    return Group(*parts)
+    return Group(*parts, *_process_view(document["process"]))
+
+
+def _process_view(entries: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """What processes said of themselves, the worst first."""
+    if not entries:
+        return []
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right")
+    table.add_column(overflow="fold")
+    for one in entries:
+        style = _LEVEL_STYLES.get(str(one["level"]), "")
+        says = Text(f"{one['meaning']}  " if one["meaning"] else "").append(_fields(one["fields"]), "dim")
+        table.add_row(Text(_clean(one["event"]), style), str(one["count"]), says)
+    return [Text(""), Text("The processes themselves", "bold").append("  with the last such line", "dim"), table]
 
 
 def _counts_view(document: Mapping[str, Any]) -> Table:

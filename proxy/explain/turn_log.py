@@ -11,7 +11,11 @@ from typing import Any
 
 import msgspec
 
+from proxy.explain.process_log import ProcessLog
+
 Line = Mapping[str, Any]
+_BESIDE = frozenset({"capture_failed"})
+"""What goes wrong beside a turn, with its ids: no fault of the turn, and often logged after its end."""
 MAX_OPEN = 50_000
 """Turns kept open at once; beyond it the oldest is given out as unfinished."""
 
@@ -29,32 +33,43 @@ class TurnLog(msgspec.Struct):
 
 
 class Gatherer:
-    """Puts lines together by request id and trace id. `stray` are lines of the process itself."""
+    """Puts lines together by request id and trace id. `process` keeps what belongs to no turn."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self._open: dict[tuple[str, object], TurnLog] = {}
-        self.stray: dict[str, int] = {}
+        self.process = ProcessLog()
 
     def feed(self, line: Line) -> TurnLog | None:
         """Take one line; the turn that it completes, or the one that has to make room."""
         rid = line.get("rid")
         if not isinstance(rid, str):
-            event = str(line.get("event"))
-            self.stray[event] = self.stray.get(event, 0) + 1
+            self.process.feed(line)
             return None
         key = (rid, line.get("trace_id"))
         if line.get("event") == "turn":
             log = self._open.pop(key, None) or TurnLog(rid)
             log.turn = line
             return log
+        if line.get("event") in _BESIDE:
+            self.process.feed(line)
+            return None
         log = self._open.get(key) or self._open.setdefault(key, TurnLog(rid))
         log.events.append(line)
-        if len(self._open) > MAX_OPEN:
-            return self._open.pop(next(iter(self._open)))
-        return None
+        return self._oldest() if len(self._open) > MAX_OPEN else None
 
     def close(self) -> Iterator[TurnLog]:
         """The turns without an end."""
         while self._open:
-            yield self._open.pop(next(iter(self._open)))
+            log = self._oldest()
+            if log is not None:
+                yield log
+
+    def _oldest(self) -> TurnLog | None:
+        """Give out the oldest open turn, unless it was none: faults are also logged of requests that are no turns, a token count for example."""
+        log = self._open.pop(next(iter(self._open)))
+        if all(line.get("event") == "unexpected" for line in log.events):
+            for line in log.events:
+                self.process.feed(line)
+            return None
+        return log

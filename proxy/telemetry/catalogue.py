@@ -140,6 +140,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _histogram("loop_lag_seconds", "How late a 100 ms ticker of the event loop ran.", SHORT_SECONDS),
     _counter("log_lines_dropped", "Log lines dropped because nobody read standard output."),
     _counter("telemetry_errors", "Notes that the telemetry table could not book."),
+    _counter("unexpected", "Exceptions of this program where none was expected."),
     _counter("config_reloads", "Reloads of the configuration.", "result", result="reload"),
     _gauge("draining", "1 while the process drains."),
     # the conventions of OpenTelemetry for generative AI, so that stock dashboards work

@@ -15,6 +15,7 @@ from pipeline.commands import TurnRecord
 from pipeline.stage import Note
 from pipeline.verdicts import Api, Cause, Invariant, Noted, RefusalKind, UpstreamOutcome, Verdict
 from proxy.telemetry.catalogue import OTHER, Phase, TokenType, code_label
+from proxy.telemetry.logs import describe
 from proxy.telemetry.turn_line import QUIET, Measured, turn_fields, turn_level
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[A-Za-z0-9_.:/+-]{1,64}\Z")
 CLIENT_CLOSED = 499
 """nginx's word for a client that left before there was a status."""
+_KEPT = frozenset({"warning", "error"})
+"""Levels that sampling never leaves out."""
 _WIRE_CAUSES = frozenset({Cause.FIRST, Cause.FAILOVER, Cause.TRANSPORT, Cause.DROPPED_PARAMETER})
 
 
@@ -79,10 +82,21 @@ class Ledger:
             if derive is not None:
                 derive(self, attempt, fields)
             level = row.level_of(fields)
-            if self._telemetry.logs_stage(level) and (self._sampled or level in ("warning", "error")):
+            if not self._sampled and level in _KEPT:
+                self._sampled = True  # its line stays too: an event whose turn has no line explains nothing
+            if self._sampled and self._telemetry.logs_stage(level):
                 self._write(row, level, stage, attempt, fields)
         except Exception:  # noqa: BLE001 - telemetry is no reason to fail a turn
             self._telemetry.metrics["telemetry_errors"].inc()
+
+    def unexpected(self, place: str, exc: BaseException) -> None:
+        """Log a fault of this program while the turn runs: kind and place, no words."""
+        self._sampled = True
+        report(self._telemetry, self._log, place, exc)
+
+    def beside(self, event: str, exc: BaseException) -> None:
+        """Log what failed for this turn without touching it, with the turn's ids: kind and place, no words."""
+        self._log.error(event, **describe(exc))
 
     def _write(self, row: CompiledRow, level: str, stage: str, attempt: int, fields: dict[str, Any]) -> None:
         shown = {name: plain(fields[name]) for name in row.logged if fields.get(name) is not None}
@@ -195,6 +209,12 @@ _DERIVE: dict[Noted, Callable[[Ledger, int, dict[str, Any]], None]] = {
     Noted.RETRY_ENDED: Ledger._retry_ended,  # noqa: SLF001
     Noted.HISTORY_REPAIRED: Ledger._history_repaired,  # noqa: SLF001
 }
+
+
+def report(telemetry: Telemetry, log: FilteringBoundLogger, place: str, exc: BaseException, **fields: object) -> None:
+    """Count and log a fault of this program."""
+    telemetry.metrics["unexpected"].inc()
+    log.error("unexpected", place=place, **describe(exc), **fields)
 
 
 def outcome_of(status: int, verdict: str) -> UpstreamOutcome:

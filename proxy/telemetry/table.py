@@ -91,7 +91,11 @@ TABLE: dict[Noted, Row] = {
     Noted.MARKER_TEXT: Row("warning", ("dialect",), (Count("marker_text", ("dialect",)),)),
     Noted.ATTEMPT_ENDED: Row("debug", ("verdict", "cause", "upstream", "status"), (Count("attempt_verdicts", (MODEL, "verdict")),)),
     Noted.STAGE_FAILED: Row(
-        "error", ("stage", "mode", "error"), (Count("stage_errors", ("stage", "mode")),), level_of="mode", levels={"open": "warning"}
+        "error",
+        ("stage", "mode", "error", "where"),
+        (Count("stage_errors", ("stage", "mode")),),
+        level_of="mode",
+        levels={"open": "warning"},
     ),
     Noted.INVARIANT_BROKEN: Row("error", ("invariant",), (Count("invariant_violations", ("invariant",)),)),
 }

@@ -15,8 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from pipeline.verdicts import Api, Noted
 from proxy.telemetry.catalogue import Names, code_label
-from proxy.telemetry.ledger import Ledger
-from proxy.telemetry.logs import describe
+from proxy.telemetry.ledger import Ledger, report
 from proxy.telemetry.metrics import Family, Metrics
 from proxy.telemetry.table import MODEL, TABLE, Count, Row
 
@@ -125,5 +124,5 @@ class Telemetry:
         return blake2b(key.encode("utf-8", "surrogateescape"), digest_size=4, key=self._salt).hexdigest()
 
     def unexpected(self, place: str, exc: BaseException, **fields: object) -> None:
-        """Log a fault of this program: kind and place, no words."""
-        self.log.error("unexpected", place=place, **describe(exc), **fields)
+        """Log a fault of this program outside of any turn: kind and place, no words. `fields` are the ids it is known by."""
+        report(self, self.log, place, exc, **fields)

@@ -346,6 +346,61 @@ async def test_a_fault_of_ours_is_a_500_in_json_and_a_line_without_words(monkeyp
         assert (turn["level"], turn["verdict"], turn["error_kind"]) == ("error", "rejected", "internal")
         assert "canary" not in str(running.lines.all)
         assert [line["place"] for line in running.lines.all if line["event"] == "unexpected"] == ["turn"]
+        assert len({(line["rid"], line["trace_id"]) for line in running.lines.all}) == 1
+
+
+async def test_a_stage_that_breaks_while_it_reads_says_what_and_where():
+    class Broken(FakeNormalize):
+        name = "broken"
+
+        def prepare(self, turn, note):
+            return turn
+
+        def open(self, turn, note):
+            return self
+
+        def feed(self, event):
+            raise KeyError("canary")
+
+        def close(self, end):
+            return [end]
+
+    async with service(answers(), extra=[Broken(stream=True)]) as running:
+        assert (await ask(running, "POST", "/v1/messages", json={"model": "m"}))[2] == b"hi\n[finish]\n"
+        turn = await running.turn()
+        (fault,) = [line for line in running.lines.all if line["event"] == "stage_failed"]
+        assert (fault["stage"], fault["mode"], fault["error"]) == ("broken", "open", "KeyError")
+        assert fault["where"][-1].startswith("test_app.py:")
+        assert (fault["rid"], fault["trace_id"]) == (turn["rid"], turn["trace_id"])
+        assert "canary" not in str(running.lines.all)
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/messages/count_tokens"])
+async def test_a_fault_outside_of_turns_carries_the_ids_of_its_request(monkeypatch, path):
+    async with service(answers()) as running:
+
+        def broken(*_, **__):
+            raise RuntimeError("canary")
+
+        monkeypatch.setattr(running.shared.intake, "key", broken)
+        headers = {"x-request-id": "abc-1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+        assert (await ask(running, "POST" if "count" in path else "GET", path, headers=headers))[0] == 500
+        (line,) = running.lines.all
+        assert (line["event"], line["rid"], line["trace_id"]) == ("unexpected", "abc-1", "0af7651916cd43dd8448eb211c80319c")
+
+
+async def test_a_count_goes_on_without_a_stage_that_breaks_and_says_so():
+    class Broken(FakeNormalize):
+        name = "broken"
+
+        def prepare(self, turn, note):
+            raise ValueError("canary")
+
+    async with service(answers(), extra=[Broken(stream=True)]) as running:
+        status, headers, _ = await ask(running, "POST", "/v1/messages/count_tokens", json={"model": "m", "messages": []})
+        assert status == 200
+        (line,) = running.lines.all
+        assert (line["event"], line["place"], line["error"], line["rid"]) == ("unexpected", "broken", "ValueError", headers["x-request-id"])
 
 
 async def test_a_stage_that_breaks_is_timed_logged_and_left_out():
@@ -359,8 +414,9 @@ async def test_a_stage_that_breaks_is_timed_logged_and_left_out():
         status, _, body = await ask(running, "POST", "/v1/messages", json={"model": "m"})
         assert (status, body) == (200, b"hi\n[finish]\n")
         await running.settled()
-        faults = [line for line in running.lines.all if line["event"] == "unexpected"]
-        assert [(line["place"], line["error"]) for line in faults] == [("broken", "ValueError")]
+        faults = [line for line in running.lines.all if line["event"] == "stage_failed"]
+        assert [(line["stage"], line["error"]) for line in faults] == [("broken", "ValueError")]
+        assert faults[0]["where"][-1].startswith("test_app.py:")
         assert running.value("stage_errors_total", stage="other", mode="open") == 1
         assert running.value("stage_seconds_count", stage="normalize") == 1
         assert "canary" not in str(running.lines.all)

@@ -216,6 +216,8 @@ async def test_a_fault_in_reading_an_upstream_ends_the_turn_too():
         assert b"[error upstream_cut]\n" in raw
         assert (await running.turn())["verdict"] == "upstream_failed"
         assert [line["error"] for line in running.lines.all if line["event"] == "unexpected"] == ["RuntimeError"]
+        assert len({(line["rid"], line["trace_id"]) for line in running.lines.all}) == 1
+        assert running.value("unexpected_total") == 1
         assert "canary" not in str(running.lines.all)
 
 
@@ -445,7 +447,7 @@ async def test_a_tick_that_comes_as_the_turn_ends_leaves_no_coroutine_unawaited(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        driver = TurnDriver(None, None, None, None, None, None)
+        driver = TurnDriver(None, None, None, None, None)
         driver._wake()
         await driver._close()
         gc.collect()

@@ -170,6 +170,50 @@ def test_turns_that_share_a_request_id_are_kept_apart_by_their_trace():
     assert [log.events for log in gatherer.close()] == [[one]]
 
 
+def test_a_fault_of_a_request_that_is_no_turn_makes_no_turn():
+    gatherer = Gatherer()
+    assert gatherer.feed(line("unexpected", place="app", error="KeyError", level="error")) is None
+    assert gatherer.feed(turn("r2")) is not None
+    assert gatherer.feed(line("capture_failed", "r2", level="error")) is None
+    assert list(gatherer.close()) == []
+    assert {one["event"]: one["count"] for one in gatherer.process.document()} == {"unexpected": 1, "capture_failed": 1}
+
+
+def test_a_fault_in_a_turn_is_its_evidence():
+    gatherer = Gatherer()
+    gatherer.feed(line("unexpected", place="driver", error="KeyError", level="error"))
+    assert diagnose(gatherer.feed(turn())).fault == "state_machine_broken"
+
+
+def process_line(event, level="info", **fields):
+    return {"ts": STAMP, "level": level, "event": event, "worker": 1, "build": "1", **fields}
+
+
+def test_the_sum_tells_what_the_processes_said_the_worst_first():
+    trouble = [
+        process_line("worker_ready"),
+        process_line("worker_ended", "error", exit=-9),
+        process_line("worker_waits", "warning", seconds=2.0),
+    ]
+    data = written([*trouble, trouble[1], *LOG])
+    assert [(one["event"], one["count"]) for one in json.loads(explain("--json", data=data).output)["process"]] == [
+        ("worker_ended", 2),
+        ("worker_waits", 1),
+        ("worker_ready", 1),
+        ("listening", 1),
+    ]
+    shown = explain(data=data).output
+    assert "worker_ended" in shown
+    assert "exit=-9" in shown
+    assert shown.index("worker_ended") < shown.index("worker_waits")
+
+
+def test_a_log_of_processes_alone_is_told_too():
+    done = explain(data=written([process_line("reload_failed", "error")]))
+    assert done.exit_code == 1
+    assert "reload_failed" in done.output
+
+
 def test_a_growing_file_is_followed_through_rotation_and_truncation(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b"one\ntw")

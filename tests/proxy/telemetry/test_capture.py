@@ -35,7 +35,7 @@ async def run_turns(folder, count=1, **settings):
         await running.settled()
         await asyncio.sleep(0)
         await captures.settle()
-        running.faults = [line for line in running.lines.all if line["event"] == "unexpected"]
+        running.faults = [line for line in running.lines.all if line["event"] in ("unexpected", "capture_failed")]
     return sorted(folder.glob("*.json")), running
 
 
@@ -89,7 +89,9 @@ async def test_a_folder_that_cannot_be_written_costs_the_capture_and_not_the_tur
     files, running = await run_turns(blocked)
     assert files == []
     assert (await running.turn())["verdict"] == "text"
-    assert [line["place"] for line in running.faults] == ["capture"]
+    (fault,) = running.faults
+    line = await running.turn()
+    assert (fault["event"], fault["rid"], fault["trace_id"]) == ("capture_failed", line["rid"], line["trace_id"])
 
 
 def test_bytes_that_are_no_text_come_back_as_they_were():

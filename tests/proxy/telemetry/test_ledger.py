@@ -235,6 +235,13 @@ def test_sampling_leaves_out_quiet_turns_only_and_says_so(lines):
     assert sum(value(telemetry, "turns_total", model="m*", verdict=verdict) for verdict in Verdict) == len(Verdict)
 
 
+def test_a_turn_with_a_warning_has_its_line_whatever_the_sample(lines):
+    ledger = turn_of(make(lines, sample=0.0))
+    ledger.bind("engine", 1)(Noted.STAGE_FAILED, stage="sieve", mode="open")
+    ledger.conclude(TurnRecord(api=Api.OPENAI_CHAT, verdict=Verdict.TEXT))
+    assert [line["event"] for line in lines] == ["stage_failed", "turn"]
+
+
 def test_all_lines_of_a_turn_are_sampled_alike(lines):
     telemetry = make(lines, sample=0.5)
     for at in range(200):
