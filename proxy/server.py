@@ -91,7 +91,7 @@ class Server:
         metrics["admission_limit"].set(limits.max_concurrency)
         self._transport = Transport(upstreams.values())
         self._admission = Admission(limits, metrics["admission_rejects"].inc)
-        self._capture = capture = CaptureFolder(config.capture) if config.capture.dir is not None else None
+        self._capture = capture = CaptureFolder(config.capture) if config.capture.dir else None
         intake = Intake(limits, Gate(client_keys(config.auth, environ)), routes)
         shared = Shared(limits, intake, routes, self._transport, self.telemetry, self._admission, lambda: self._draining, capture)
         self._app = App(shared, config.listen.base_path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -169,6 +170,8 @@ def _value(raw: Any, key: Key, where: str, problems: list[str]) -> Any:
         return None
     if isinstance(value, int | float) and not value >= 0:
         problems.append(f"{where} = {_shown(raw)}: expected {allowed(key.kind)}, not negative")
+    elif isinstance(value, float) and value == inf:  # no wait of a service is for ever
+        problems.append(f"{where} = {_shown(raw)}: expected {allowed(key.kind)}, and finite")
     return value
 
 

@@ -119,7 +119,7 @@ class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Capture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Copies of whole turns, prompts included, for replay. Off unless a folder is named."""
 
-    dir: Annotated[str | None, _doc("Folder for captured turns, one 0600 file each.")] = None
+    dir: Annotated[str | None, _doc("Folder for captured turns, one 0600 file each; empty is off.")] = None
     sample: Annotated[float, Meta(ge=0, le=1, description="Share of turns captured.")] = 1.0
     max_turn_bytes: Annotated[int, _at_least(1024, "Size bound of one captured turn.")] = 8 << 20
     max_total_bytes: Annotated[int, _at_least(1024, "Size bound of the folder; the oldest files go first.")] = 512 << 20

@@ -54,6 +54,8 @@ def test_traits_stand_flat_in_the_upstreams_table():
         (UPSTREAM + "[retry]\ntolerance = 'wide'\n", ["retry.tolerance", "belongs into [sieve]", "max_retries"]),
         (UPSTREAM + "[retry]\nmax_retries = -1\n", ["retry.max_retries", "-1", "a whole number"]),
         (UPSTREAM + "[retry]\nturn_deadline_s = nan\n", ["retry.turn_deadline_s", "nan", "a number"]),
+        (UPSTREAM + "[drain]\nlame_duck_s = inf\n", ["drain.lame_duck_s", "inf", "a number", "finite"]),
+        (UPSTREAM + "[limits]\nqueue_s = inf\n", ["limits.queue_s", "inf", "finite"]),
         (UPSTREAM + "[retry]\nmax_retries = 1\n[defaults]\nmax_retries = 2\n", ["max_retries", "already"]),
         (UPSTREAM + "[listen]\nport = 70000\n", ["listen.port", "70000", "from 0 to 65535"]),
         (UPSTREAM + "[contract]\ncontract = 'dsmll'\n", ["contract", "'dsmll'", "dsml, json_action"]),
