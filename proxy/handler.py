@@ -196,6 +196,7 @@ class TurnDriver:
                 if first:
                     first = False
                     self._ledger.upstream_first_byte(send.target, monotonic() - sent)
+                self._ledger.measured.read(len(data))
                 await self.tell(Received(number, data))
                 if number not in self._answers:
                     return

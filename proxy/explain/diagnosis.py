@@ -18,7 +18,7 @@ from proxy.explain.faults import Fault
 from proxy.explain.turn_log import Line, TurnLog
 
 SLOW_MS = 50.0
-"""Time in this process that is too long; the alert OverheadHigh has the same number."""
+"""Time in this process, beyond what the length of the answer explains, that is too long; the alert OverheadHigh has the same number."""
 HELD_MS = 8000.0
 """The bound of an ordinary hold (`hold_s`); the alert HeldTooLong has the same number."""
 
@@ -316,15 +316,27 @@ def _prompt_too_weak(seen: _Seen) -> _Found | None:
 
 def _own_slowness(seen: _Seen) -> _Found | None:
     overhead, held = seen.number("overhead_ms"), seen.number("held_ms")
+    excess = seen.number("excess_ms") if "excess_ms" in seen.turn else overhead
     withheld = held > HELD_MS and seen.turn.get("stream") is True
-    if overhead <= SLOW_MS and not withheld:
+    if excess <= SLOW_MS and not withheld:
         return None
     evidence = (
-        seen.says("where the time went", "total_ms", "overhead_ms", "held_ms", "upstream_ttfb_ms", "ttfb_ms", "in_bytes", "contract_bytes"),
+        seen.says(
+            "where the time went",
+            "total_ms",
+            "overhead_ms",
+            "excess_ms",
+            "pieces",
+            "held_ms",
+            "upstream_ttfb_ms",
+            "ttfb_ms",
+            "in_bytes",
+            "contract_bytes",
+        ),
     )
-    if overhead > SLOW_MS:
+    if excess > SLOW_MS:
         return _Found(
-            f"{overhead:.0f} ms were spent in this process",
+            f"{overhead:.0f} ms were spent in this process, {excess:.0f} ms more than the length of the answer explains",
             evidence,
             (
                 "Look at toolgraft_loop_lag_seconds and at the size of requests (`in_bytes`, `contract_bytes`): a busy core or very large tool lists.",

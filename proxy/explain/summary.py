@@ -13,7 +13,7 @@ from proxy.explain.diagnosis import Diagnosis
 from proxy.explain.faults import ABOUT, Fault
 from proxy.explain.turn_log import TurnLog
 
-TIMES = ("total_ms", "ttfb_ms", "upstream_ttfb_ms", "overhead_ms", "held_ms")
+TIMES = ("total_ms", "ttfb_ms", "upstream_ttfb_ms", "overhead_ms", "excess_ms", "held_ms")
 _EXAMPLES = 3
 _REASONS = 3
 

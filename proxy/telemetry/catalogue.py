@@ -108,6 +108,11 @@ CATALOGUE: tuple[Metric, ...] = (
     _histogram(
         "overhead_seconds", "Time spent in this process: the whole turn minus waiting for upstream and client.", SHORT_SECONDS, "api"
     ),
+    _histogram(
+        "overhead_excess_seconds",
+        "Overhead beyond what the length of the upstream's answer explains: 1 ms for each piece read of it.",
+        SHORT_SECONDS,
+    ),
     _histogram("held_seconds", "How long text of a stream was withheld before it was released or became a call.", HELD_SECONDS, "dialect"),
     _counter("upstream_requests", "Requests to an upstream, by how they ended.", "upstream", "outcome"),
     _histogram("upstream_first_byte_seconds", "Time to the first byte of an upstream's answer.", SECONDS, "upstream"),

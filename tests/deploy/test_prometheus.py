@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from proxy.explain.diagnosis import HELD_MS, SLOW_MS
+from proxy.explain.summary import TIMES
 from proxy.telemetry.catalogue import Names, domains
 from proxy.telemetry.metrics import Metrics
 from tests.support.promql import metrics_of
@@ -117,5 +118,6 @@ def test_an_alert_leads_to_its_section_in_the_runbook(name):
 
 
 def test_explain_and_the_alerts_have_the_same_bounds():
-    assert ALERTS["OverheadHigh"]["expr"].endswith(f"> {SLOW_MS / 1000:g}")
+    assert ALERTS["OverheadHigh"]["expr"] == f"job:toolgraft_overhead_excess_seconds:p99_rate5m > {SLOW_MS / 1000:g}"
+    assert "excess_ms" in TIMES
     assert ALERTS["HeldTooLong"]["expr"].endswith(f"> {HELD_MS / 1000:g}")

@@ -45,13 +45,14 @@ class Sink(list):
     debug = info = warning = error = msg
 
 
-def turn(verdict, *notes, overhead_s=0.001, total_s=1.0, **record):
+def turn(verdict, *notes, overhead_s=0.001, total_s=1.0, pieces=3, **record):
     """A turn as the service logs it: notes are (stage, attempt, noted, fields)."""
     sink = Sink()
     ledger = Telemetry(NAMES, make_logger(sink)).turn(Api.OPENAI_CHAT, "r1", "t1")
     for stage, attempt, noted, fields in notes:
         ledger.bind(stage, attempt)(noted, **fields)
     ledger.measured.overhead_s, ledger.measured.ended, ledger.measured.upstream = overhead_s, total_s, "up"
+    ledger.measured.pieces = pieces
     attempts = record.pop("attempt_verdicts", [verdict])
     record = {"attempts": len(attempts), "status": 200, "causes": [Cause.FIRST, *([Cause.REFUSAL] * (len(attempts) - 1))]} | record
     ledger.conclude(TurnRecord(api=Api.OPENAI_CHAT, verdict=verdict, attempt_verdicts=attempts, **record))
@@ -129,6 +130,8 @@ CASES = [
     ("a client that left", turn(Verdict.CLIENT_GONE, client_gone=True, blocks={"unterminated": 1}, **EMULATED), Fault.CLIENT_GONE),
     ("a cut block", turn(Verdict.TRUNCATED, finish=FinishReason.LENGTH, blocks={"unterminated": 1}, **EMULATED), Fault.OUTPUT_LIMIT),
     ("time in this process", turn(Verdict.CALL, overhead_s=0.2, **EMULATED), Fault.OWN_SLOWNESS),
+    ("a long healthy stream", turn(Verdict.TEXT, overhead_s=0.37, pieces=1000, **EMULATED), Fault.HEALTHY),
+    ("a long stream that is slow piece by piece", turn(Verdict.TEXT, overhead_s=5.0, pieces=1000, **EMULATED), Fault.OWN_SLOWNESS),
     ("text withheld on a stream", turn(Verdict.CALL, stream=True, held_s=9.0, **EMULATED), Fault.OWN_SLOWNESS),
     ("a whole answer, held because it is not streamed", turn(Verdict.CALL, stream=False, held_s=9.0, **EMULATED), Fault.HEALTHY),
     ("a slow upstream", turn(Verdict.CALL, total_s=90.0, **EMULATED), Fault.HEALTHY),
@@ -193,6 +196,7 @@ FIELDS = [
     "stream",
     "held_ms",
     "overhead_ms",
+    "excess_ms",
     "tier",
     "stage",
     "attempt",

@@ -235,6 +235,18 @@ def test_sampling_leaves_out_quiet_turns_only_and_says_so(lines):
     assert sum(value(telemetry, "turns_total", model="m*", verdict=verdict) for verdict in Verdict) == len(Verdict)
 
 
+def test_overhead_counts_in_sum_and_beyond_what_the_length_explains(lines):
+    telemetry = make(lines)
+    ledger = turn_of(telemetry)
+    ledger.measured.overhead_s = 0.5
+    for size in (200, 100, 40 << 10):
+        ledger.measured.read(size)
+    ledger.conclude(TurnRecord(api=Api.OPENAI_CHAT, verdict=Verdict.TEXT))
+    assert (lines[0]["overhead_ms"], lines[0]["pieces"], lines[0]["excess_ms"]) == (500.0, 5, 495.0)
+    assert value(telemetry, "overhead_seconds_sum", api="openai_chat") == 0.5
+    assert value(telemetry, "overhead_excess_seconds_sum") == 0.495
+
+
 def test_a_turn_with_a_warning_has_its_line_whatever_the_sample(lines):
     ledger = turn_of(make(lines, sample=0.0))
     ledger.bind("engine", 1)(Noted.STAGE_FAILED, stage="sieve", mode="open")
