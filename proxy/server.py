@@ -44,6 +44,8 @@ from proxy.turn_endpoint import Shared
 _FAREWELL_S = 5.0
 """How long turns that were told to end may take to say so."""
 _CONNECTIONS_S = 1.0
+_CAPTURE_S = 2.0
+"""How long captured turns that wait for their disk may take."""
 _QUIET_S = 1.0
 """How long nothing may have come before the last connections are closed: a proxy in front may just be using again the one that fell idle last."""
 _GC_THRESHOLDS = (50_000, 20, 50)
@@ -91,7 +93,7 @@ class Server:
         metrics["admission_limit"].set(limits.max_concurrency)
         self._transport = Transport(upstreams.values())
         self._admission = Admission(limits, metrics["admission_rejects"].inc)
-        self._capture = capture = CaptureFolder(config.capture) if config.capture.dir else None
+        self._capture = capture = CaptureFolder(config.capture, log) if config.capture.dir else None
         intake = Intake(limits, Gate(client_keys(config.auth, environ)), routes)
         shared = Shared(limits, intake, routes, self._transport, self.telemetry, self._admission, lambda: self._draining, capture)
         self._app = App(shared, config.listen.base_path)
@@ -167,7 +169,7 @@ class Server:
             if runner is not None:
                 await runner.cleanup()
         if self._capture is not None:
-            await self._capture.settle()
+            await self._capture.settle(_CAPTURE_S)
         await self._transport.close()
 
 

@@ -1,7 +1,8 @@
 """Whole turns as files, for replay: the request, every upstream answer as it came, what the client got. Off unless a folder is configured.
 
 In: bytes as they pass. Out: one JSON file a turn, readable by its owner alone. Promise: prompts go here and nowhere else; neither one turn nor the
-folder outgrows its bound (the oldest files go first); a full disk costs the capture, never the turn. No header with a key in it is kept.
+folder outgrows its bound (the oldest files go first, and no others than its own); a full or stuck disk costs the capture, never the turn, nor the
+memory, nor the end of the process. A file is there whole or not at all. No header with a key in it is kept.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ import asyncio
 import base64
 import contextlib
 import os
+import re
+import threading
 import time
 import zlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from structlog.typing import FilteringBoundLogger
 
 from pipeline import json_values
 from pipeline.commands import Send
@@ -25,7 +31,14 @@ from proxy.transport import TransportError
 FORMAT = 2
 COMPLETE, ABORTED = "complete", "aborted"
 """How an upstream's answer ended, besides the outcomes of the wire: in order, or closed by us while it was still being written."""
+QUEUE_BYTES = 64 << 20
+"""What may wait for the disk, in bytes of memory."""
 _KEPT_HEADERS = ("content-type",)
+_PIECE_BYTES = 128
+"""What a piece costs in memory beside its bytes, its time and its places in lists."""
+_OWN = re.compile(r"\d{13,}-[A-Za-z0-9._-]+\.json(\.part)?")
+"""The names of files that were written here, whole or not yet: time and request id."""
+_PART = ".part"
 
 
 class Answer(Protocol):
@@ -53,7 +66,7 @@ class TurnCapture:
         """Begin empty. Times in the capture count from now."""
         self.rid = rid
         self._begun = monotonic()
-        self._left = bound_bytes
+        self._left = self._bound = bound_bytes
         self._request: dict[str, Any] = {}
         self._attempts: list[dict[str, Any]] = []
         self._client: list[bytes] = []
@@ -98,7 +111,9 @@ class TurnCapture:
 
     def emitted(self, data: bytes) -> None:
         """Bytes that went to the client."""
-        self._client.append(self._kept(data))
+        kept = self._kept(data)
+        if kept:
+            self._client.append(kept)
 
     def keep(self, attempt: dict[str, Any], data: bytes) -> None:
         """Bytes that came from an upstream."""
@@ -106,6 +121,12 @@ class TurnCapture:
         if kept:
             attempt["chunks"].append(kept)
             attempt["times_ms"].append(self.now_ms())
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        pieces = len(self._client) + sum(len(attempt["chunks"]) for attempt in self._attempts)
+        return self._bound - self._left + _PIECE_BYTES * (1 + pieces)
 
     def document(self, turn: Mapping[str, Any]) -> bytes:
         """The file's content; `turn` are the fields of the canonical line."""
@@ -154,15 +175,32 @@ class _Tapped:
         self._answer.abort()
 
 
-class CaptureFolder:
-    """Where captured turns go."""
+class _Job(NamedTuple):
+    """One file to be written."""
 
-    def __init__(self, settings: Capture) -> None:
-        """Take a configuration that names a folder. The folder is made when the first turn is written."""
+    capture: TurnCapture
+    turn: Mapping[str, Any]
+    on_fault: Callable[[Exception], None]
+    size: int
+
+
+class CaptureFolder:
+    """Where captured turns go. One thread of its own writes them: the process can end while it hangs on its disk."""
+
+    def __init__(self, settings: Capture, log: FilteringBoundLogger | None = None, queue_bytes: int = QUEUE_BYTES) -> None:
+        """Take a configuration that names a folder. The folder is made when the first turn is written. `log` hears of captures that are dropped."""
         self._settings = settings
         self._folder = Path(settings.dir or ".")
-        self._lock = asyncio.Lock()
-        self._writing: set[asyncio.Task[None]] = set()
+        self._log = log
+        self._limit = queue_bytes
+        self._jobs: deque[_Job] = deque()
+        self._waiting = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._writer: threading.Thread | None = None
+        self._dropping = 0
+        self.dropped = 0
+        """Captures that found no room in the queue."""
 
     def begin(self, rid: str) -> TurnCapture | None:
         """A capture for this turn, or None where the sample leaves it out."""
@@ -171,36 +209,100 @@ class CaptureFolder:
         return TurnCapture(rid, self._settings.max_turn_bytes)
 
     def write_later(self, capture: TurnCapture, turn: Mapping[str, Any], on_fault: Callable[[Exception], None]) -> None:
-        """Write one file in a task of its own and a thread; `on_fault` hears when it could not be written."""
-        task = asyncio.get_running_loop().create_task(self._write_off_loop(capture, turn, on_fault))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        """Write one file off the loop; `on_fault` hears when it could not be written. Dropped where too much waits for the disk already."""
+        size = capture.size
+        if self._waiting and self._waiting + size > self._limit:
+            self._drop()
+            return
+        self._waiting += size
+        self._idle.clear()
+        self._jobs.append(_Job(capture, turn, on_fault, size))
+        if self._writer is None:
+            self._start()
 
-    async def settle(self) -> None:
-        """Wait until every file is written."""
-        await asyncio.gather(*self._writing)
+    async def settle(self, within_s: float) -> bool:
+        """Wait until every file is written, for so long at the most. What waits then is given up; returns whether nothing was."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), within_s)
+        while self._jobs:
+            self._waiting -= self._jobs.pop().size
+            self._drop()
+        if self._waiting:  # the one that is being written
+            self._drop()
+        self._dropped()
+        return self._waiting == 0
 
-    async def _write_off_loop(self, capture: TurnCapture, turn: Mapping[str, Any], on_fault: Callable[[Exception], None]) -> None:
-        try:
-            async with self._lock:
-                await asyncio.to_thread(self._write, capture, turn)
-        except Exception as exc:  # noqa: BLE001 - a full disk must not end a service
-            on_fault(exc)
+    def _drop(self) -> None:
+        """Count one. One line tells that it begins, another how many there were when it is over."""
+        self.dropped += 1
+        self._dropping += 1
+        if self._dropping == 1 and self._log is not None:
+            self._log.warning("captures_dropping", waiting_bytes=self._waiting)
+
+    def _dropped(self) -> None:
+        if self._dropping and self._log is not None:
+            self._log.warning("captures_dropped", count=self._dropping)
+        self._dropping = 0
+
+    # --- the thread -------------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """A daemon: neither the interpreter nor an executor waits for it."""
+        loop = asyncio.get_running_loop()
+        self._writer = threading.Thread(target=self._run, args=(loop,), name="capture", daemon=True)
+        self._writer.start()
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to hear
+            while True:
+                try:
+                    job = self._jobs.popleft()
+                except IndexError:
+                    break
+                fault: Exception | None = None
+                try:
+                    self._write(job.capture, job.turn)
+                except Exception as exc:  # noqa: BLE001 - a full disk must not end a service
+                    fault = exc
+                loop.call_soon_threadsafe(self._written, job, fault)
+            loop.call_soon_threadsafe(self._ended)
+
+    def _written(self, job: _Job, fault: Exception | None) -> None:
+        self._waiting -= job.size
+        if fault is not None:
+            job.on_fault(fault)
+        if self._waiting < self._limit // 2:
+            self._dropped()
+
+    def _ended(self) -> None:
+        self._writer = None
+        if self._jobs:  # they came while it ended
+            self._start()
+        else:
+            self._idle.set()
 
     def _write(self, capture: TurnCapture, turn: Mapping[str, Any]) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         data = capture.document(turn)
         self._make_room(len(data))
         path = self._folder / f"{time.time_ns() // 1_000_000:013d}-{capture.rid}.json"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123 - the mode must hold from the start
-            file.write(data)
+        part = path.with_name(path.name + _PART)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # the mode must hold from the start
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path
+                file.write(data)
+            part.rename(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
 
     def _make_room(self, size: int) -> None:
-        """Other workers write and remove here too: a file that is gone already takes no room."""
+        """Other workers write and remove here too: a file that is gone already takes no room. What others put here is theirs."""
         sizes: dict[Path, int] = {}
-        for file in sorted(self._folder.glob("*.json")):
-            with contextlib.suppress(FileNotFoundError):
-                sizes[file] = file.stat().st_size
+        for file in sorted(self._folder.iterdir()):
+            if _OWN.fullmatch(file.name):
+                with contextlib.suppress(FileNotFoundError):
+                    sizes[file] = file.stat().st_size
         total = sum(sizes.values()) + size
         for file, taken in sizes.items():
             if total <= self._settings.max_total_bytes:

@@ -6,6 +6,7 @@ kind and the place are kept, never its text, since parser errors carry bytes of 
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 import traceback
@@ -79,6 +80,11 @@ def lead_libraries(logger: FilteringBoundLogger) -> None:
 
 
 def describe(exc: BaseException) -> dict[str, object]:
-    """An exception without its words: its type, and the places it came through."""
+    """An exception without its words: its type, the system's name of the fault where it has one, and the places it came through."""
     frames = traceback.extract_tb(exc.__traceback__)[-_FRAMES:]
-    return {"error": type(exc).__name__, "where": [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]}
+    number = (
+        exc.errno if isinstance(exc, OSError) and type(exc).__module__ == "builtins" else None
+    )  # ssl and getaddrinfo count for themselves
+    name = {} if number is None else {"errno": errno.errorcode.get(number, str(number))}
+    where = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"error": type(exc).__name__, **name, "where": where}

@@ -155,3 +155,41 @@ def test_an_address_that_is_taken_is_said_in_one_line(tmp_path):
     assert "address already in use" in done.stderr
     assert "Traceback" not in done.stderr
     assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == []
+
+
+def test_a_stuck_capture_disk_does_not_keep_the_process_from_ending(tmp_path):
+    program = (
+        "import threading\n"
+        "from proxy.telemetry.capture import CaptureFolder\n"
+        "CaptureFolder._write = lambda *_: threading.Event().wait()\n"
+        "from proxy.__main__ import main\n"
+        "main()\n"
+    )
+    port, admin = free_port(), free_port()
+    with ScriptedUpstream("hello").in_thread() as upstream, (tmp_path / "log.jsonl").open("wb") as log:
+        command = [sys.executable, "-c", program, "serve", "--upstream", upstream.url, "--port", str(port), "--admin-port", str(admin)]
+        environment = {"PATH": "/usr/bin:/bin", "TOOLGRAFT_CAPTURE__DIR": str(tmp_path / "captures"), **drain(0, 1)}
+        process = subprocess.Popen(command, stdout=log, env=environment)
+        try:
+            asyncio.run(asked_once(f"http://127.0.0.1:{port}"))
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+            process.wait()
+    events = [(line["event"], line.get("count")) for line in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())]
+    assert events[-2:] == [("captures_dropped", 1), ("stopped", None)]
+
+
+async def asked_once(url):
+    async with aiohttp.ClientSession() as session:
+
+        async def answered():
+            try:
+                async with session.post(f"{url}/v1/chat/completions", json=CHAT) as answer:
+                    await answer.read()
+                    return answer.status
+            except aiohttp.ClientConnectorError:
+                return None
+
+        assert await until(answered, 30) == 200
