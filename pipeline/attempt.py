@@ -12,6 +12,7 @@ from pipeline.events import BlockSeen, CallBegun, CallDone, End, Event, Failed, 
 from pipeline.history.inspection import has_orphan
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import Reader, Receiver, Watch
+from pipeline.text.visible import visible
 from pipeline.turn import Turn
 from pipeline.verdicts import Cause, ErrorKind, Invariant, Verdict
 
@@ -32,6 +33,7 @@ class Attempt:
         "blocks",
         "calls",
         "cause",
+        "delivered",
         "end",
         "error_body",
         "first_byte_at",
@@ -96,6 +98,7 @@ class Attempt:
         self.reasoned = False
         self.end: End | None = None
         self.verdict: Verdict | None = None
+        self.delivered: Verdict | None = None  # what a discarded attempt counts as if it is delivered after all
         self._receivers = list(receivers)
         self._on_stage_error = on_stage_error
         self._begun: set[int] = set()
@@ -190,6 +193,11 @@ class Attempt:
     def let_go(self) -> None:
         """Forget whom to tell: the engine and its attempts would else hold each other until the collector comes, with all they have read."""
         self._on_stage_error = _nobody
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it says anything that can be seen."""
+        return any(map(visible, self.text))
 
     @property
     def gave_something(self) -> bool:

@@ -116,7 +116,10 @@ Command = Send | Abort | Head | Emit | Wait | Learn | Done
 
 
 class TurnRecord(msgspec.Struct):
-    """The canonical line of one turn as the engine knows it. Enums, counts and names from the configuration only. Times in seconds."""
+    """The canonical line of one turn as the engine knows it. Enums, counts and names from the configuration only. Times in seconds.
+
+    `calls` and `native_calls` went to the client; `calls_dropped` were made beside the one that the client wanted (R8).
+    """
 
     api: Api
     read: bool = False
@@ -149,6 +152,7 @@ class TurnRecord(msgspec.Struct):
     history_repairs: int = 0
     calls: int = 0
     native_calls: int = 0
+    calls_dropped: int = 0
     text_chars: int = 0
     started: float = 0.0
     first_upstream_byte: float | None = None

@@ -49,7 +49,7 @@ from pipeline.settings import UpstreamTraits
 from pipeline.stage import Accept, Encoder, Note, Outcome, Receiver, Requester, Retry, Stage, StageError, UpstreamRequest, Watch
 from pipeline.text.tokens import estimate
 from pipeline.turn import Correction, Text, Turn, Usage
-from pipeline.verdicts import Cause, ErrorKind, FinishReason, Hold, Noted, UpstreamOutcome, Verdict
+from pipeline.verdicts import Cause, ErrorKind, FinishReason, Hold, Noted, RefusalKind, UpstreamOutcome, Verdict
 
 Bind = Callable[[str, int], Note]
 _RETRY_CAUSES = frozenset(Cause) - {Cause.FIRST, Cause.FAILOVER, Cause.TRANSPORT, Cause.DROPPED_PARAMETER}
@@ -372,9 +372,8 @@ class Exchange:
                 answer = Hold.RELEASE
             if answer is Hold.HOLD:
                 continue
-            watch, attempt.watch = attempt.watch, None
+            attempt.watch = None
             if answer is Hold.REFUSE:
-                self._note_hit(watch)
                 if attempt.end is None:
                     self._judge_early(attempt, now)
             elif attempt.turn.stream:
@@ -452,9 +451,12 @@ class Exchange:
         judge = self._chain.judge
         if judge is not None:
             try:
-                return judge.judge(attempt.turn, self._outcome(attempt, end, now), self._bind(judge.name, attempt.number))
+                decision = judge.judge(attempt.turn, self._outcome(attempt, end, now), self._bind(judge.name, attempt.number))
             except Exception as exc:  # noqa: BLE001
                 self._stage_failed(judge.name, attempt.number, "open", exc)
+            else:
+                self._note_hit(decision.hit)
+                return decision
         return Accept(_plain_verdict(attempt))
 
     def _judge_early(self, attempt: Attempt, now: float) -> None:
@@ -467,10 +469,8 @@ class Exchange:
             self._release(attempt, now)
 
     def _judge_end(self, attempt: Attempt, end: End, now: float) -> None:
-        if attempt.watch is not None:
-            self._note_hit(attempt.watch)
         if attempt is self._fallback and isinstance(end, Finish):
-            self._deliver(attempt, end, Accept(attempt.verdict or _plain_verdict(attempt)), now)
+            self._deliver(attempt, end, Accept(attempt.delivered or _plain_verdict(attempt)), now)
             return
         if isinstance(end, Failed) and end.kind is not ErrorKind.BROKEN_CALL:
             self._attempt_failed(attempt, end, now)
@@ -481,7 +481,8 @@ class Exchange:
             return
         accept = decision if isinstance(decision, Accept) else Accept(decision.verdict)
         self._skipped(accept)
-        if self._fallback is not None and accept.verdict in _WORSE_THAN_TEXT and self._fallback.text_chars and attempt.holding:
+        came = accept.came or accept.verdict
+        if self._fallback is not None and came in _WORSE_THAN_TEXT and self._fallback.has_words and attempt.holding:
             self._close_attempt(attempt, accept.verdict)
             self._fall_back(now, "exhausted")  # an answer in words was held; a last attempt without one is no better (R7)
         elif isinstance(end, Failed):
@@ -492,8 +493,10 @@ class Exchange:
     def _ask_again(self, attempt: Attempt, retry: Retry, now: float) -> None:
         """Discard a held attempt and send the next one. Only ever called while nothing of this turn was released."""
         self._retries += 1
-        if self._fallback is None:
-            self._fallback = attempt
+        attempt.delivered = retry.delivered or retry.verdict
+        first = self._fallback
+        if first is None or (first.end is not None and not first.has_words and attempt.has_words):
+            self._fallback = attempt  # the first answer, or the first that says anything
         elif attempt.open:
             self._abort(attempt)
         self._close_attempt(attempt, retry.verdict)
@@ -531,7 +534,7 @@ class Exchange:
         assert attempt is not None  # noqa: S101
         self._current = attempt
         self._bind("retry_on_refusal", attempt.number)(Noted.RETRY_ENDED, result=result)
-        verdict = attempt.verdict or _plain_verdict(attempt)
+        verdict = attempt.delivered or _plain_verdict(attempt)
         if isinstance(attempt.end, Failed):
             self._fail(attempt.end, Verdict.UPSTREAM_FAILED, now, attempt)
         elif attempt.end is not None:
@@ -567,6 +570,7 @@ class Exchange:
         if encoder.stopped:  # what stood behind the stop sequence never was (E10)
             del attempt.calls[encoder.calls_written :]
             verdict = _plain_verdict(attempt)
+        self.record.calls_dropped = len(attempt.calls) - encoder.calls_written
         if not self._head_sent:
             extra = (("x-toolgraft-outcome", verdict.value),) if verdict in _STATED_OUTCOMES else ()
             self._head(200, encoder.content_type, stream=attempt.turn.stream, extra=extra)
@@ -622,8 +626,10 @@ class Exchange:
         record.verdict = verdict
         record.ended = now
         if winner is not None:
-            record.calls = sum(not call.native for call in winner.calls)
-            record.native_calls = sum(call.native for call in winner.calls)
+            # What the client got: of several calls it may have wanted one (R8), and of an answer that failed it may have seen none.
+            delivered = winner.calls[: self._encoder.calls_written if self._encoder is not None else 0]
+            record.calls = sum(not call.native for call in delivered)
+            record.native_calls = sum(call.native for call in delivered)
             record.text_chars = winner.text_chars
         for one in self._attempts:
             one.let_go()
@@ -734,8 +740,8 @@ class Exchange:
     def _stage_failed(self, stage: str, attempt: int, mode: str, exc: Exception) -> None:
         self._bind("engine", attempt)(Noted.STAGE_FAILED, stage=stage, mode=mode, **fault_fields(exc))
 
-    def _note_hit(self, watch: Watch) -> None:
-        hit = watch.hit
+    def _note_hit(self, hit: tuple[RefusalKind, str, str] | None) -> None:
+        """Book the refusal that the judge found: streamed and not streamed alike, and the answer is classified once."""
         if hit is not None:
             kind, _, phrase = hit
             self.record.refusal_kind, self.record.refusal = kind.value, phrase
@@ -790,7 +796,7 @@ def _corrected(turn: Turn, correction: Correction) -> Turn:
 def _plain_verdict(attempt: Attempt) -> Verdict:
     if attempt.calls:
         return Verdict.NATIVE_CALL if attempt.calls[0].native else Verdict.CALL
-    return Verdict.TEXT if attempt.text_chars else Verdict.EMPTY
+    return Verdict.TEXT if attempt.has_words else Verdict.EMPTY
 
 
 def _result_of_retry(verdict: Verdict) -> str:

@@ -123,19 +123,29 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Ask again. `verdict` is what the discarded attempt counts as."""
+    """Ask again. `verdict` is what the discarded attempt counts as, `delivered` what it counts as if it is delivered after all (R7, R9).
+
+    `hit` is the refusal that was found in the answer: kind, language, phrase id.
+    """
 
     cause: Cause
     correction: Correction
     verdict: Verdict
+    delivered: Verdict | None = None
+    hit: tuple[RefusalKind, str, str] | None = None
 
 
 class Accept(msgspec.Struct, frozen=True):
-    """Deliver. `wanted` and `skipped` say which retry was due and why it did not happen."""
+    """Deliver. `wanted` and `skipped` say which retry was due and why it did not happen.
+
+    `came` is what the answer was where a demand that it did not meet made another verdict of it (R9); `hit` as in `Retry`.
+    """
 
     verdict: Verdict
     wanted: Cause | None = None
     skipped: SkipReason | None = None
+    came: Verdict | None = None
+    hit: tuple[RefusalKind, str, str] | None = None
 
 
 class Watch(Protocol):

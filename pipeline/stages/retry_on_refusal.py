@@ -8,7 +8,7 @@ whether a call is mandatory, and only then what the text says.
     only calls that may not be made .. wrong_tool
     arguments a strict tool refuses .. malformed (delivered all the same when no retry is left)
     a block that became no call ...... malformed
-    nothing visible .................. empty
+    nothing that can be seen ......... empty
     text, a call mandatory ........... refusal, soft_refusal or missing_call
     text that refuses ................ refusal, soft_refusal
     any other text ................... text
@@ -30,6 +30,7 @@ from pipeline.refusals.strictness import strict_fault
 from pipeline.refusals.watching import FAILED_BLOCKS, AttemptWatch
 from pipeline.settings import Settings
 from pipeline.stage import Accept, Note, Outcome, Receiver, Retry, Watch
+from pipeline.text.visible import visible
 from pipeline.turn import ChoiceMode, Correction, Tool, Turn
 from pipeline.verdicts import BlockOutcome, Cause, ErrorKind, FinishReason, HistoryState, Noted, RefusalKind, SkipReason, Verdict
 
@@ -119,7 +120,7 @@ class RetryOnRefusal:
         same = self._next_dialect(turn, Cause.WRONG_TOOL, correction.number)  # the block itself was legal
         correction = msgspec.structs.replace(correction, fault=fault, discarded="", dialect=same)
         note(Noted.RETRY, cause=Cause.MALFORMED, number=correction.number)
-        return Retry(Cause.MALFORMED, correction, Verdict.BAD_ARGUMENTS)
+        return Retry(Cause.MALFORMED, correction, Verdict.BAD_ARGUMENTS, plain)
 
     def _judge_rescue(self, turn: Turn, outcome: Outcome, plain: Verdict, note: Note) -> Retry | Accept:
         """Only what leaked as text and could not be read is asked for again."""
@@ -133,11 +134,12 @@ class RetryOnRefusal:
         """No call came."""
         reason = _reason(outcome)
         failed = [block for block in outcome.blocks if block.outcome in FAILED_BLOCKS]
-        empty = not outcome.text.strip()
+        empty = not visible(outcome.text)
         if reason in _CUT_OFF and (failed or empty):
             return Accept(Verdict.TRUNCATED)  # the same limit would cut it again (S13)
         if reason is FinishReason.CONTENT_FILTER:
-            return Accept(_final(turn, Verdict.EMPTY if empty else Verdict.TEXT))
+            came = Verdict.EMPTY if empty else Verdict.TEXT
+            return Accept(_final(turn, came), came=_unlike(_final(turn, came), came))
         if failed:
             return self._again(turn, outcome, Cause.MALFORMED, note)
         unknown = any(block.outcome is BlockOutcome.UNKNOWN_TOOL for block in outcome.blocks)
@@ -193,12 +195,14 @@ class RetryOnRefusal:
     ) -> Retry | Accept:
         """A retry is due: ask for it, or say why it does not happen (R5)."""
         verdict = verdict or _VERDICTS[cause]
+        final = _final(turn, verdict)
         skipped = self._hindrance(outcome)
         if skipped is not None:
-            return _skip(_final(turn, verdict), cause, skipped, note)
+            accept = _skip(final, cause, skipped, note)
+            return msgspec.structs.replace(accept, came=_unlike(final, verdict), hit=_told(hit))
         correction = self._correction(turn, outcome, cause, hit)
         note(Noted.RETRY, cause=cause, number=correction.number)
-        return Retry(cause, correction, verdict)
+        return Retry(cause, correction, verdict, _unlike(verdict, final), _told(hit))
 
     def _hindrance(self, outcome: Outcome) -> SkipReason | None:
         if self._max_retries <= 0:
@@ -255,12 +259,21 @@ def _reason(outcome: Outcome) -> FinishReason:
 def _plain_verdict(outcome: Outcome) -> Verdict:
     if outcome.calls:
         return Verdict.NATIVE_CALL if all(call.native for call in outcome.calls) else Verdict.CALL
-    return Verdict.TEXT if outcome.text.strip() else Verdict.EMPTY
+    return Verdict.TEXT if visible(outcome.text) else Verdict.EMPTY
 
 
 def _final(turn: Turn, verdict: Verdict) -> Verdict:
     """What a delivered attempt counts as: a demand that was never met is stated as such, whatever came instead (R9)."""
     return Verdict.MISSING_CALL if turn.tool_choice.mandatory else verdict
+
+
+def _unlike(one: Verdict, other: Verdict) -> Verdict | None:
+    """The other one where it says something else."""
+    return None if other is one else other
+
+
+def _told(hit: Hit | None) -> tuple[RefusalKind, str, str] | None:
+    return None if hit is None else (hit.kind, hit.language, hit.phrase)
 
 
 def _skip(verdict: Verdict, cause: Cause, why: SkipReason, note: Note) -> Accept:

@@ -127,11 +127,13 @@ class FakeJudge:
 
     def judge(self, turn: Turn, outcome: Outcome, note: Note) -> Retry | Accept:
         self.outcomes.append(outcome)
-        bad = "no tools" in outcome.text or (not outcome.text and not outcome.calls)
+        refused = "no tools" in outcome.text
+        hit = (RefusalKind.HARD, "en", "fake") if refused else None
+        bad = refused or (not outcome.text and not outcome.calls)
         verdict = Verdict.CALL if outcome.calls else (Verdict.REFUSED if outcome.text else Verdict.EMPTY) if bad else Verdict.TEXT
         if bad and not outcome.released and outcome.retries_left > 0 and outcome.seconds_left > 0:
-            return Retry(Cause.REFUSAL, Correction(Cause.REFUSAL, outcome.attempt), verdict)
-        return Accept(verdict)
+            return Retry(Cause.REFUSAL, Correction(Cause.REFUSAL, outcome.attempt), verdict, hit=hit)
+        return Accept(verdict, hit=hit)
 
 
 class FakeEncoder:
@@ -145,6 +147,7 @@ class FakeEncoder:
 
     def feed(self, events: Sequence[Event]) -> bytes:
         data = b"".join(_line(event) for event in events)
+        self.calls_written += sum(isinstance(event, CallDone) for event in events)
         if self._stream:
             return data
         self._kept += data

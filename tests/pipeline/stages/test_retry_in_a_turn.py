@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from pipeline.chain import Chain
 from pipeline.commands import Done, Emit, Ended, Opened, Received, Send, Tick
 from pipeline.exchange import Exchange
+from pipeline.refusals.classifier import Classifier
 from pipeline.settings import Settings, UpstreamTraits
 from pipeline.stages.retry_on_refusal import RetryOnRefusal
 from pipeline.turn import ChoiceMode, Emulation, Message, Role, Text, Tool, ToolChoice, Turn
@@ -149,6 +151,68 @@ def test_another_tool_than_the_named_one_is_asked_again():
     played = Played([b"c run_shell\n", b"f\n"], CALL, tool_choice=ToolChoice(ChoiceMode.NAMED, "read_file"))
     assert played.sends == [Cause.FIRST, Cause.WRONG_TOOL]
     assert played.seen == b"[call read_file]\n[finish]\n"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("lesser", [text(""), text("\u200b\u200b"), [b"f\n"]])
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("choice", [ToolChoice(ChoiceMode.REQUIRED), ToolChoice(ChoiceMode.NAMED, "read_file")])
+def test_words_that_were_held_are_not_lost_to_an_answer_without_any(stream, lesser, before, choice):
+    played = Played(*[lesser] * before, text("The answer is 42."), lesser, stream=stream, tool_choice=choice)
+    assert played.seen == b"The answer is 42.\n[finish]\n"
+    assert played.exchange.record.verdict is Verdict.MISSING_CALL
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("after", [text(""), [b"x upstream_error\n"]])
+def test_a_demand_never_met_is_stated_whichever_answer_is_delivered(stream, after):
+    """R9: also where the first answer, whatever it was in itself, is what is left."""
+    required = ToolChoice(ChoiceMode.REQUIRED)
+    played = Played(text(REFUSAL), after, stream=stream, tool_choice=required)
+    assert (played.seen, played.exchange.record.verdict) == (f"{REFUSAL}\n[finish]\n".encode(), Verdict.MISSING_CALL)
+    failing = Played(text(REFUSAL), after, stream=stream, tool_choice=required, settings=Settings(required_unmet="error"))
+    assert failing.exchange.record.status == 502
+
+
+@pytest.mark.parametrize("nothing", ["", " ", "\u200b\u200b", "\u2060\ufeff", "\u200b" * 50])
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_nobody_can_see_is_empty(nothing, stream):
+    played = Played(text(nothing), CALL, stream=stream)
+    assert played.sends == [Cause.FIRST, Cause.EMPTY]
+    assert played.seen == b"[call read_file]\n[finish]\n"
+
+
+@pytest.mark.parametrize("choice", [ToolChoice(), ToolChoice(ChoiceMode.REQUIRED)])
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [text(REFUSAL), CALL],
+        [text(REFUSAL)],
+        [text(REFUSAL), text("It is 4.")],
+        [text("", "I can", "'t see it. ", REFUSAL), text("")],
+        [CALL],
+    ],
+)
+def test_the_record_tells_the_refusal_streamed_and_not_streamed_alike(answers, choice):
+    told = []
+    for stream in (True, False):
+        played = Played(*answers, stream=stream, tool_choice=choice)
+        record = played.exchange.record
+        told.append((record.refusal_kind, record.refusal, record.verdict, len(played.of(Noted.REFUSAL_HIT))))
+        assert (record.refusal is not None) == bool(played.of(Noted.REFUSAL_HIT))
+    assert told[0] == told[1]
+
+
+def test_an_answer_in_one_read_is_classified_once(monkeypatch):
+    looked = []
+    classify = Classifier.classify
+    monkeypatch.setattr(
+        Classifier, "classify", lambda self, text, *rest, **more: looked.append(text) or classify(self, text, *rest, **more)
+    )
+    for stream in (True, False):
+        looked.clear()
+        Played([f"t {REFUSAL}\nf\n".encode()], CALL, stream=stream)
+        assert looked == [REFUSAL]
 
 
 ANSWERS = st.sampled_from(

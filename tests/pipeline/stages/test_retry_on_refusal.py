@@ -25,6 +25,7 @@ from tests.support.requests_read import Notes
 
 TOOLS = tuple(Tool(name=name) for name in ("read_file", "run_shell"))
 REFUSAL = "I don't have access to any tools."
+HIT = (RefusalKind.HARD, "en", "en-no-tools")
 SOFT = "I can only provide guidance in text form."
 NAMED = ToolChoice(ChoiceMode.NAMED, "read_file")
 REQUIRED = ToolChoice(ChoiceMode.REQUIRED)
@@ -182,7 +183,7 @@ def test_a_hit_is_noted_by_its_id():
 )
 def test_a_skipped_retry_says_why(settings, fields, why):
     notes = Notes()
-    assert judge(turn(), outcome(REFUSAL, **fields), settings, notes) == Accept(Verdict.REFUSED, Cause.REFUSAL, why)
+    assert judge(turn(), outcome(REFUSAL, **fields), settings, notes) == Accept(Verdict.REFUSED, Cause.REFUSAL, why, hit=HIT)
     assert notes.of(Noted.RETRY_SKIPPED) == [{"why": why, "cause": Cause.REFUSAL}]
     assert notes.of(Noted.RETRY) == []
 
