@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import click
 from pipeline.chain import ChainError
 from proxy.config import Config, ConfigError, from_upstream_url, load
 from proxy.config.write import to_toml
+from proxy.standard_streams import hold_standard_streams
 
 if TYPE_CHECKING:
     from proxy.systemd import Notifier
@@ -38,6 +38,7 @@ def command(
     print_config: bool,
 ) -> None:
     """Serve. JSON lines go to standard output."""
+    hold_standard_streams()
     environ = dict(os.environ)
     options = {"LISTEN__HOST": host, "LISTEN__PORT": port, "ADMIN__PORT": admin_port, "WORKERS": workers}
     environ |= {f"TOOLGRAFT_{name}": str(value) for name, value in options.items() if value is not None}
@@ -61,10 +62,13 @@ def _serve(config: Config, environ: dict[str, str], given: tuple[socket.socket, 
     from proxy.http_server import NoCParserError  # noqa: PLC0415
     from proxy.server import Addresses, Binding, serve  # noqa: PLC0415
     from proxy.systemd import Unit  # noqa: PLC0415
+    from proxy.telemetry.sink import LogSink  # noqa: PLC0415
 
     def ready(addresses: Addresses) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"Toolgraft listens on http://{addresses.public[0]}:{addresses.public[1]}/v1", err=True)
+        if os.isatty(2):
+            LogSink(fd=2).msg(
+                f"Toolgraft listens on http://{addresses.public[0]}:{addresses.public[1]}/v1".encode()
+            )  # a terminal may be stopped
 
     try:
         serve(config, environ, Binding(socks=given), on_ready=ready, overseer=Unit(notifier))

@@ -19,6 +19,7 @@ from pipeline.chain import ChainError
 from proxy.config import ConfigError, loads
 from proxy.http_server import NoCParserError
 from proxy.server import Addresses, Binding, Server, serve
+from proxy.standard_streams import hold_standard_streams
 from proxy.supervisor.link import ALIVE_EVERY_S, Hearing, Order, Said, order_from, say
 
 
@@ -79,6 +80,7 @@ def _text(address: tuple[str, int]) -> str:
 
 def main() -> None:
     """Read the order and serve. What hinders it goes to standard error in one line, and the exit status is 1."""
+    hold_standard_streams()
     link = _inherited(int(sys.argv[2]))
     try:
         order = order_from(link)

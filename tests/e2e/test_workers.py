@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -20,7 +20,7 @@ import pytest
 from tests.support.load import Load, Tally, answer, ask, off_loop
 from tests.support.nginx import nginx, nginx_binary
 from tests.support.scripted_upstream import Script, ScriptedUpstream
-from tests.support.workers import alive, cluster, command_of, free_ports, written
+from tests.support.workers import Cluster, alive, cluster, command_of, free_ports, written
 
 needs_nginx = pytest.mark.skipif(nginx_binary() is None, reason="nginx is not installed")
 EVERY_STAGE = '[log]\nstages = "all"\n'
@@ -195,6 +195,21 @@ def test_a_reload_takes_the_new_configuration_and_refuses_a_faulty_one(tmp_path)
             assert workers.total(worker, "toolgraft_admission_limit") == 77
             assert workers.total(worker, "toolgraft_config_reloads_total", result="ok") == 1
         assert not any(alive(pid) for pid in pids)
+
+
+def test_a_successor_that_is_killed_while_the_old_one_drains_comes_back(tmp_path):
+    with ScriptedUpstream("hello").in_thread() as upstream, cluster(tmp_path, upstream.url, 2, lame_duck_s=30) as workers:
+        old = workers.pid(0)
+        workers.signal(signal.SIGHUP)
+        workers.until(lambda: workers.pid(0) != old)
+        successor = workers.pid(0)
+        os.kill(successor, signal.SIGKILL)
+        workers.until(lambda: workers.pid(0) not in (old, successor))
+        assert alive(old)  # it drains still: nobody waited for it
+        assert workers.readiness(0) == 200
+        workers.signal(signal.SIGTERM)
+        workers.until(lambda: workers.events("stopping"))
+        workers.signal(signal.SIGTERM)  # at once: the lame duck is of no interest here
 
 
 async def test_the_end_drains_all_workers_and_accepts_nobody_afterwards(tmp_path):
@@ -441,3 +456,62 @@ def until(done):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return found
+
+
+# --- output that nobody reads, or that is not there -------------------------------------------------------------------------------
+
+
+@contextmanager
+def by_hand(tmp_path, count, redirected, **options):
+    """A service whose standard error, or whose shell redirections, are the test's own business; its log is a file all the same."""
+    config, ports, admin = written(tmp_path, "http://127.0.0.1:9", count)
+    command = ["sh", "-c", f'exec "$@" {redirected}', "sh", *command_of(config)]
+    process = subprocess.Popen(command, env={"PATH": os.environ["PATH"]}, **options)
+    try:
+        yield Cluster(process, ports, admin, tmp_path), config
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("reader", ["gone", "stuck"])
+def test_a_supervisor_whose_words_nobody_reads_still_reloads_and_ends(tmp_path, reader):
+    (tmp_path / "stderr.txt").touch()
+    reading, writing = os.pipe()
+    if reader == "stuck":
+        os.set_blocking(writing, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writing, b"x" * 65536)
+        os.set_blocking(writing, True)
+    else:
+        os.close(reading)
+    try:
+        with by_hand(tmp_path, 2, f"> {tmp_path}/log.jsonl", stderr=writing) as (workers, config):
+            workers.until(lambda: (tmp_path / "log.jsonl").exists() and workers.events("supervising"))
+            good = config.read_text()
+            config.write_text(good + "[retry]\nmax_retrys = 1\n")
+            workers.signal(signal.SIGHUP)
+            workers.until(lambda: workers.events("reload_failed", why="configuration"))
+            config.write_text(good)
+            workers.signal(signal.SIGHUP)
+            workers.until(lambda: workers.events("reloaded"))
+            workers.signal(signal.SIGTERM)
+            assert workers.process.wait(60) == 0
+            assert workers.family() == []
+    finally:
+        os.close(writing)
+        if reader == "stuck":
+            os.close(reading)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_standard_streams_that_are_closed_are_nobody_elses(tmp_path, count):
+    with by_hand(tmp_path, count, "<&- >&- 2>&-") as (workers, _):
+        until(lambda: [workers.readiness(worker) for worker in range(count)] == [200] * count)
+        pids = [workers.process.pid, *children(workers.process.pid)]
+        assert len(pids) == (1 if count == 1 else 1 + count)
+        assert {os.readlink(f"/proc/{pid}/fd/{fd}") for pid in pids for fd in (0, 1, 2)} == {"/dev/null"}
+        workers.signal(signal.SIGTERM)
+        assert workers.process.wait(60) == 0
+        assert not any(map(alive, pids))

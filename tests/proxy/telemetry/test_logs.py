@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import threading
@@ -55,14 +56,60 @@ def test_a_reader_that_is_stuck_costs_lines_and_not_the_caller():
     os.close(reader)
 
 
-def test_a_reader_that_is_gone_is_no_fault():
+def test_a_reader_that_is_gone_is_no_fault_and_its_lines_are_counted():
     reader, writer = os.pipe()
     os.close(reader)
-    sink = LogSink(writer)
-    sink.msg(b"x")
+    drops = []
+    sink = LogSink(writer, on_drop=lambda: drops.append(1))
+    for _ in range(3):
+        sink.msg(b"x")
     sink.close(10)
-    assert sink.dropped == 1
+    assert sink.dropped == len(drops) == 3
     os.close(writer)
+
+
+def test_of_a_batch_that_breaks_off_only_the_rest_is_counted(monkeypatch):
+    reader, writer = os.pipe()
+    sink = LogSink(writer)
+    sink.close(10)
+    real, room = os.write, [5]
+
+    def write(fd, data):
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "full")
+        count = real(fd, bytes(data)[: room[0]])
+        room[0] -= count
+        return count
+
+    monkeypatch.setattr(os, "write", write)
+    sink._write([b"one", b"two", b"three"])
+    assert sink.dropped == 2
+    sink._write([b"four"])
+    assert sink.dropped == 3
+    room[0] = 100
+    sink._write([b"five"])
+    assert sink.dropped == 3
+    monkeypatch.undo()
+    os.close(writer)
+    assert drain_pipe(reader) == b"one\nt\nfive\n"  # what broke off stands on a line of its own
+    os.close(reader)
+
+
+def test_a_descriptor_that_does_not_block_loses_nothing():
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    sink = LogSink(writer)
+    for _ in range(5000):
+        sink.msg(b"x" * 100)
+    got = []
+    collecting = threading.Thread(target=lambda: got.append(drain_pipe(reader)))
+    collecting.start()
+    sink.close(10)
+    os.close(writer)
+    collecting.join(10)
+    os.close(reader)
+    assert sink.dropped == 0
+    assert got[0] == (b"x" * 100 + b"\n") * 5000
 
 
 @pytest.fixture
