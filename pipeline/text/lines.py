@@ -1,13 +1,14 @@
 """What the start of a markdown line says: containers, headings, rules, fences (CommonMark), one character after the other.
 
 In: the characters of a line from its first one on. Out: where its content begins, and what that content stands in. Promise: resumable at
-every character, each is looked at once. Block quotes and list items are the containers, the latter with the column that their content needs;
-lazy continuation lines keep them open. What may still be two things is kept as a mark until a character decides: `-` is a bullet, a heading's
-underline or the beginning of a rule.
+every character, each is looked at once; no line costs more because more containers are open around it. Block quotes and list items are the
+containers, the latter with the column that their content needs; lazy continuation lines keep them open. What may still be two things is kept
+as a mark until a character decides: `-` is a bullet, a heading's underline or the beginning of a rule.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from enum import IntEnum
 
@@ -50,6 +51,7 @@ class Lines:
         "_mark",
         "_paragraph",
         "_paragraph_ended",
+        "_quotes",
         "_rule",
         "_rule_count",
         "_rule_depth",
@@ -68,6 +70,8 @@ class Lines:
         """`paragraph_ended` is told the index in the text that is being read."""
         self._paragraph_ended = paragraph_ended
         self._containers: list[int] = []
+        # Where the block quotes stand among them: a blank line asks for one, and must not look through all list items (S14).
+        self._quotes: list[int] = []
         self._paragraph = False
         self._heading = False
         self._hollow = -1
@@ -113,7 +117,7 @@ class Lines:
 
     def open_fence(self, char: str, length: int, depth: int) -> None:
         """A fence opened in this line, in so many containers."""
-        del self._containers[depth:]
+        self._leave(depth)
         self.fence_char = char
         self.fence_length = length
         self.fence_depth = len(self._containers)
@@ -242,6 +246,7 @@ class Lines:
             return False
         if char == ">":
             self._interrupt(at)
+            self._quotes.append(len(self._containers))
             self._containers.append(_QUOTE)
             self._enter_quote()
             self._rule = ""
@@ -280,7 +285,7 @@ class Lines:
 
     def _interrupt(self, at: int) -> None:
         """A block begins here: it ends the paragraph and the containers that this line did not continue."""
-        del self._containers[self.matched :]
+        self._leave(self.matched)
         self._paragraph = False
         self._paragraph_ended(at)
 
@@ -300,7 +305,7 @@ class Lines:
             self.fresh = self._mark is _Mark.NONE
             self.bare = self.bare and self.fresh
             if self.matched < len(self._containers) and not self._paragraph:
-                del self._containers[self.matched :]
+                self._leave(self.matched)
             self._paragraph = True
         self._hollow = -1
         self._rule = ""
@@ -309,9 +314,15 @@ class Lines:
         return False
 
     def _leave_fence(self, depth: int) -> None:
-        del self._containers[depth:]
+        self._leave(depth)
         self.fence_length = 0
         self._paragraph = False
+
+    def _leave(self, depth: int) -> None:
+        """Close all containers but so many."""
+        del self._containers[depth:]
+        while self._quotes and self._quotes[-1] >= depth:
+            self._quotes.pop()
 
     # The end of a line that is all prefix.
 
@@ -350,14 +361,13 @@ class Lines:
         self._paragraph_ended(at)
         quote = self._open_quote(len(self._containers))
         if quote is not None:
-            del self._containers[quote:]
+            self._leave(quote)
         if 0 <= self._hollow < len(self._containers):
-            del self._containers[self._hollow :]
+            self._leave(self._hollow)
         self._hollow = -1
 
     def _open_quote(self, end: int) -> int | None:
         """The first block quote that this line did not continue."""
-        for index in range(self.matched, end):
-            if self._containers[index] == _QUOTE:
-                return index
-        return None
+        quotes = self._quotes
+        place = bisect_left(quotes, self.matched)
+        return quotes[place] if place < len(quotes) and quotes[place] < end else None
