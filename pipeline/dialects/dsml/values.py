@@ -8,18 +8,19 @@ there may be nested elements or a JSON literal. The `string` attribute beats the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipeline import json_values
 from pipeline.text import entities, schema_types
+from pipeline.text.tags import COMMENT, COMMENT_END
 
 Segment = tuple[bool, str]
 """Is it a CDATA section, and its text."""
 
 _NONE: Final = object()
 _DEEPEST = 64
-_ELEMENT = re.compile(r"<(/?)([A-Za-z_][\w.\-:]*)(?:\s[^<>]*?)?(/?)>|<!--.*?-->", re.DOTALL)
+_ELEMENT = re.compile(rf"<(/?)([A-Za-z_][\w.\-:]*)(?:\s[^<>]*?)?(/?)>|{COMMENT}")
 _FIRST_BREAK = re.compile(r"\A(?:\r\n|\n|\r)")
 _LAST_BREAK = re.compile(r"(?:\r\n|\n|\r)\Z")
 _LITERAL_STARTS = frozenset('-0123456789tfn"{[')
@@ -111,10 +112,10 @@ def _nested(segments: Sequence[Segment], schema: schema_types.Schema | None, roo
             stack[-1].segments.append((True, text))
             continue
         at = 0
-        for found in _ELEMENT.finditer(text):
+        for found, end in _markup(text):
             if found.start() > at:
                 stack[-1].segments.append((False, text[at : found.start()]))
-            at = found.end()
+            at = end
             if found[2] is not None and not _step(stack, found, root):
                 return _NONE
         if at < len(text):
@@ -122,6 +123,23 @@ def _nested(segments: Sequence[Segment], schema: schema_types.Schema | None, roo
     if len(stack) != 1 or not stack[0].children:
         return _NONE
     return stack[0].value(root)
+
+
+def _markup(text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Every tag and every comment that ends, with where it ends. A comment that never ends is plain text, and is looked for once only (S14)."""
+    at = 0
+    commented = True
+    while (found := _ELEMENT.search(text, at)) is not None:
+        at = found.end()
+        if found[2] is None:
+            if not commented:
+                continue
+            close = text.find(COMMENT_END, at)
+            commented = close >= 0
+            if not commented:
+                continue
+            at = close + len(COMMENT_END)
+        yield found, at
 
 
 def _step(stack: list[_Node], found: re.Match[str], root: schema_types.Schema) -> bool:
