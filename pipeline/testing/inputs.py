@@ -97,6 +97,11 @@ def repeated(unit: str) -> Callable[[int], str]:
     return lambda size: (unit * (size // len(unit) + 1))[:size]
 
 
+def _runs(size: int) -> str:
+    """Runs of backticks, each longer than the one before: none pairs with another."""
+    return " ".join("`" * length for length in range(4, int((2 * size) ** 0.5)))
+
+
 def behind(head: str, unit: str, tail: str = "") -> Callable[[int], str]:
     """A head, then one unit again and again, then a tail."""
     return lambda size: head + repeated(unit)(max(0, size - len(head) - len(tail))) + tail
@@ -113,6 +118,8 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "backtick runs": repeated("` `` ``` "),
     "lone backtick spans": repeated("`a ``b "),
     "growing backtick runs": lambda size: " ".join("`" * n for n in range(1, int((2 * size) ** 0.5)))[:size],
+    "escaped backticks behind open runs": lambda size: behind(f"{_runs(size // 2)} ", r"\` ")(size),
+    "closing runs in open runs": lambda size: behind(f"{_runs(size // 2)} ", "` `` ")(size),
     "tildes": repeated("~"),
     "quotes": repeated('"'),
     "braces": repeated("{"),
@@ -125,6 +132,12 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "quote marks": repeated("> "),
     "quoted fences": repeated("> ```\n"),
     "list fences": repeated("- ```\n"),
+    "blank lines in lists": lambda size: behind("+ " * (size // 4) + "a", "\n")(size),
+    "blank lines in a fence in lists": lambda size: behind("+ " * (size // 4) + "```", "\n")(size),
+    "blank lines in lists and quotes": lambda size: behind("+ > " * (size // 8) + "a", "\n+ > a\n\n")(size),
+    "blank quoted lines in quoted lists": lambda size: behind("> " + "+ " * (size // 4) + "a", "\n>")(size),
+    "lazy lines in lists": lambda size: behind("+ " * (size // 4) + "a", "\nb")(size),
+    "items in lists": lambda size: behind("+ " * (size // 4) + "a", "\n+\n")(size),
     "half-open CDATA": repeated("<![CDATA["),
     "half-open CDATA in a value": behind(_DSML_VALUE, "<![CDATA["),
     "half-open CDATA end in a value": behind(_DSML_VALUE + "<![CDATA[", "]]"),
@@ -137,6 +150,8 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "ampersands in a value": behind(_DSML_VALUE, "&", _DSML_END),
     "elements in a value": behind(_DSML_VALUE, "<i>"),
     "comments in a value": behind(_DSML_VALUE, "<!--"),
+    "comments in a complete value": behind(_DSML_VALUE + "<i>", "<!--", _DSML_END),
+    "half-open elements in a complete value": behind(_DSML_VALUE + "<i>", "<i a=b ", _DSML_END),
     "half-open fences": repeated("```json action\n"),
     "half-open JSON fences": repeated("```json\n"),
     "half-open actions": repeated('```json action\n{"tool": "a", "parameters": {'),

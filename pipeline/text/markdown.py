@@ -73,6 +73,7 @@ class Markdown:
         "_first",
         "_odd_slash",
         "_opener",
+        "_place_of",
         "_run_escaped",
         "_run_whole",
         "at",
@@ -97,6 +98,8 @@ class Markdown:
         self.watch = False
         self.waiting: Waiting | None = None
         self.open: list[int] = []
+        # Where each length stands in `open`, which never holds one twice: runs are looked up in it far more often than put there (S14).
+        self._place_of: dict[int, int] = {}
         self.maybe: tuple[str, int, int] | None = None
         self.run_char = ""
         self.run_length = 0
@@ -244,15 +247,21 @@ class Markdown:
                 self.waiting.fence_denied()
 
     def _pair(self, length: int, *, escaped: bool) -> None:
-        if length in self.open:
-            index = self.open.index(length)
+        index = self._place_of.get(length)
+        if index is not None:
+            for closed in self.open[index:]:
+                del self._place_of[closed]
             del self.open[index:]
             if self.waiting is not None:
                 self.waiting.span_closed(index)
         elif not escaped:
-            self.open.append(length)
-        elif length > 1 and length - 1 not in self.open:
-            self.open.append(length - 1)
+            self._open_run(length)
+        elif length > 1 and length - 1 not in self._place_of:
+            self._open_run(length - 1)
+
+    def _open_run(self, length: int) -> None:
+        self._place_of[length] = len(self.open)
+        self.open.append(length)
 
     def block_ended(self) -> None:
         """A block that became a call, or waits, ended here; to markdown it is one opaque character."""
@@ -281,6 +290,7 @@ class Markdown:
     def end_paragraph(self) -> None:
         """No run before this place pairs with one behind it."""
         self.open.clear()
+        self._place_of.clear()
         if self.waiting is not None:
             self.waiting.paragraph_ended()
 

@@ -7,6 +7,7 @@ Here eight times the size with a wide margin, cheap enough for every run: linear
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +18,7 @@ from pipeline.dialects.options import ParserOptions
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import inputs, laws
 from pipeline.testing.growth import growth
+from pipeline.text.markdown import Markdown, Stop, first_of
 
 FIRST_LOOK = 16 << 10
 SMALL = 32 << 10
@@ -53,6 +55,19 @@ def test_what_models_write_costs_in_proportion(name, size):
 @pytest.mark.parametrize("name", inputs.HOSTILE)
 def test_what_is_made_to_hurt_costs_in_proportion(name, size):
     check(inputs.HOSTILE[name], size)
+
+
+@pytest.mark.parametrize("name", ["escaped backticks behind open runs", "closing runs in open runs"])
+def test_a_run_costs_the_same_however_many_are_open(name):
+    # As many lengths as can be open are but the root of the size: the scanner alone, and far larger sizes, show what the whole sieve hides.
+    grown = growth(inputs.HOSTILE[name], scan, FIRST_LOOK, 4 * TIMES)
+    assert grown <= MOST, f"{grown:.2f} times the CPU per character at {4 * TIMES} times the size"
+
+
+def scan(text: str) -> None:
+    markdown = Markdown(re.compile("(?P<whole>(?!))"), first_of("<"))
+    while markdown.scan(text, markdown.at) is Stop.RUN:
+        markdown.take_run()
 
 
 @pytest.mark.parametrize("name", inputs.HOSTILE)
