@@ -18,7 +18,7 @@ from pipeline.commands import Send, TurnRecord
 from pipeline.events import Failed
 from pipeline.exchange import Exchange
 from pipeline.stage import StageError
-from pipeline.verdicts import Api, Verdict
+from pipeline.verdicts import Api, ErrorKind, Verdict
 from proxy.admission import Admission
 from proxy.body import read_body
 from proxy.client import Client
@@ -87,7 +87,7 @@ class TurnEndpoint:
 
     async def dismiss(self) -> None:
         """Close every running turn with the protocol's error."""
-        await asyncio.gather(*(serving.driver.drain() for serving in self._running if serving.driver is not None), return_exceptions=True)
+        await asyncio.gather(*(serving.dismiss() for serving in self._running), return_exceptions=True)
 
 
 class _Serving:
@@ -105,7 +105,15 @@ class _Serving:
         self._key: str | None = None
         self._plan: Plan | None = None
         self._capture = shared.capture.begin(self._rid) if shared.capture is not None else None
+        self._reading: asyncio.Timeout | None = None
         self.driver: TurnDriver | None = None
+
+    async def dismiss(self) -> None:
+        """End with the protocol's error, whatever is being waited for. Who waits for a place is told by the admission."""
+        if self.driver is not None:
+            await self.driver.drain()
+        elif self._reading is not None:
+            self._reading.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> web.StreamResponse:
         try:
@@ -115,14 +123,14 @@ class _Serving:
             raise
         finally:
             self._close_books()
-            if self._capture is not None:
+            if self._capture is not None and self._plan is not None:  # what was never read is no turn to replay, and drives real ones out
                 self._write_capture(self._capture)
             self.driver = None  # it holds this object: what a turn has read is freed with the turn, not by the collector
 
     async def _answer(self) -> web.StreamResponse:
         try:
             self._key = self._admitted_key()
-            raw = await read_body(self._request, self._shared.limits)
+            raw = await self._body()
             self._ledger.measured.in_bytes = len(raw)
             async with self._shared.admission.place():
                 return await self._drive(raw)
@@ -136,6 +144,18 @@ class _Serving:
                 await self._client.end(clean=False)
                 raise ConnectionError("an answer that broke off") from exc
             return self._refuse(INTERNAL)
+
+    async def _body(self) -> bytes:
+        try:
+            async with asyncio.timeout(None) as self._reading:
+                return await read_body(self._request, self._shared.limits)
+        except TimeoutError:
+            retry_after = str(self._shared.limits.retry_after_s)
+            raise StageError(
+                Failed(ErrorKind.SHUTTING_DOWN, "the server is shutting down", retry_after=retry_after, retryable=True)
+            ) from None
+        finally:
+            self._reading = None
 
     def _admitted_key(self) -> str | None:
         try:

@@ -170,7 +170,8 @@ class Ledger:
         stream = "true" if record.stream else "false"
         metrics["requests"].inc(api, code_label(record.status or (CLIENT_CLOSED if record.client_gone else 0)))
         metrics["turns"].inc(model, record.verdict or Verdict.REJECTED)
-        metrics["emulation"].inc(record.emulation_reason)
+        if record.read:
+            metrics["emulation"].inc(record.emulation_reason)
         total = measured.ended - record.started
         metrics["request_seconds"].observe(total, api, stream, trace_id=trace)
         metrics["overhead_seconds"].observe(measured.overhead_s, api, trace_id=trace)

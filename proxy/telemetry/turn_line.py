@@ -51,7 +51,6 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
     usage = record.usage
     fields: dict[str, Any] = {
         "api": record.api,
-        "stream": record.stream,
         "model": measured.model,
         "upstream": measured.upstream,
         "key": measured.key,
@@ -60,17 +59,7 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
         "error_kind": record.error,
         "finish": record.finish,
         "passed_through": record.passed_through or None,
-        "emulated": record.emulated,
-        "emulation_reason": record.emulation_reason,
-        "dialect": record.dialect,
-        "tier": record.tier,
-        "contract_bytes": record.contract_bytes or None,
-        "tools_offered": record.tools_offered,
-        "tools_rebuilt": record.tools_rebuilt or None,
-        "tool_choice": record.tool_choice,
-        "history": record.history,
-        "state": record.state,
-        "history_repairs": record.history_repairs or None,
+        **(_request_fields(record) if record.read else {}),
         "attempts": record.attempts,
         "causes": record.causes or None,
         "attempt_verdicts": record.attempt_verdicts or None,
@@ -104,6 +93,24 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
             "usage_estimated": usage.estimated or None,
         }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _request_fields(record: TurnRecord) -> dict[str, Any]:
+    """What the request was and what was made of it; where it was not read, nobody knows."""
+    return {
+        "stream": record.stream,
+        "emulated": record.emulated,
+        "emulation_reason": record.emulation_reason,
+        "dialect": record.dialect,
+        "tier": record.tier,
+        "contract_bytes": record.contract_bytes or None,
+        "tools_offered": record.tools_offered,
+        "tools_rebuilt": record.tools_rebuilt or None,
+        "tool_choice": record.tool_choice,
+        "history": record.history,
+        "state": record.state,
+        "history_repairs": record.history_repairs or None,
+    }
 
 
 def turn_level(record: TurnRecord) -> str:

@@ -380,6 +380,29 @@ async def test_a_drain_closes_running_turns_with_the_protocols_error():
         assert held.aborted.is_set()
 
 
+@pytest.mark.parametrize("begun", [b"", b'{"model"'])
+async def test_a_drain_answers_a_request_whose_body_still_arrives(begun):
+    async with service(HandTransport([])) as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n" + begun)
+        async with asyncio.timeout(5):
+            while not running.value("requests_in_flight", api="anthropic_messages"):
+                await asyncio.sleep(0.01)
+            running.closing = True
+            await running.app.turns.dismiss()
+            head = await reader.readuntil(b"\r\n\r\n")
+            body = await reader.read(65536)
+        assert head.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 5" in head.lower()
+        assert b"connection: close" in head.lower()
+        assert b'"type":"overloaded_error"' in body
+        turn = await running.turn()
+        assert (turn["verdict"], turn["status"], turn["error_kind"]) == ("rejected", 503, "shutting_down")
+        assert "tools_offered" not in turn
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
 async def test_while_draining_every_response_says_close():
     answers = [HandAnswer(), HandAnswer()]
     for answer in answers:

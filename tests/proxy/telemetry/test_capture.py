@@ -88,6 +88,20 @@ async def test_a_sample_of_nothing_keeps_nothing(tmp_path):
     assert files == []
 
 
+@pytest.mark.parametrize(("key", "body"), [("wrong", REQUEST), ("right", b"{"), ("right", b'{"model":"nobody"}')])
+async def test_a_request_that_was_not_read_drives_no_capture_out(tmp_path, key, body):
+    captures = CaptureFolder(Capture(dir=str(tmp_path)), make_logger(Lines()))
+    async with service(HandTransport([]), keys=["right"], models=["m"]) as running:
+        object.__setattr__(running.app.turns, "_shared", msgspec.structs.replace(running.shared, capture=captures))
+        async with aiohttp.ClientSession() as session:
+            async with session.post(running.url + "/v1/messages", data=body, headers={"x-api-key": key}) as got:
+                assert got.status in (400, 401, 404)
+        await running.settled()
+        await asyncio.sleep(0)
+        await captures.settle(5)
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_a_folder_that_cannot_be_written_costs_the_capture_and_not_the_turn(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("in the way")

@@ -78,6 +78,7 @@ def test_a_whole_turn_with_a_retry(lines):
     ledger.bind("engine", 2)(Noted.ATTEMPT_ENDED, verdict=Verdict.CALL, cause=Cause.REFUSAL, upstream="up", status=200)
     record = TurnRecord(
         api=Api.OPENAI_CHAT,
+        read=True,
         verdict=Verdict.CALL,
         status=200,
         emulated=True,
@@ -233,6 +234,17 @@ def test_sampling_leaves_out_quiet_turns_only_and_says_so(lines):
     assert logged == set(Verdict) - {Verdict.CALL, Verdict.NATIVE_CALL, Verdict.TEXT, Verdict.PASSED}
     assert {line["sample_rate"] for line in lines} == {0.0}
     assert sum(value(telemetry, "turns_total", model="m*", verdict=verdict) for verdict in Verdict) == len(Verdict)
+
+
+def test_nothing_is_said_about_a_request_that_was_not_read(lines):
+    telemetry = make(lines)
+    turn_of(telemetry).conclude(TurnRecord(api=Api.OPENAI_CHAT, verdict=Verdict.REJECTED, error=ErrorKind.AUTHENTICATION, status=401))
+    unknown = {"stream", "emulated", "emulation_reason", "tools_offered", "tool_choice", "history", "state"}
+    assert unknown & set(lines[0]) == set()
+    assert sum(value(telemetry, "emulation_total", reason=reason) for reason in EmulationReason) == 0
+    turn_of(telemetry).conclude(TurnRecord(api=Api.OPENAI_CHAT, read=True, verdict=Verdict.TEXT, status=200))
+    assert (lines[1]["emulation_reason"], lines[1]["tools_offered"]) == ("no_tools", 0)
+    assert value(telemetry, "emulation_total", reason="no_tools") == 1
 
 
 def test_overhead_counts_in_sum_and_beyond_what_the_length_explains(lines):
