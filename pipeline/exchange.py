@@ -169,7 +169,7 @@ class Exchange:
             return
         self._describe(turn)
         self._encoder = self._chain.encoding.encode(turn, self._bind(self._chain.encoding.name, 0))
-        if turn.max_tokens == 0 and not can_pass(turn, self._targets[0]):
+        if turn.max_tokens == 0 and not can_pass(turn, self._targets[0], self._settings.tools):
             self._answer_nothing(turn, now)
             return
         self._send(Cause.FIRST, self._targets[0], turn, now)
@@ -198,7 +198,7 @@ class Exchange:
     def _send(self, cause: Cause, target: UpstreamTraits, turn: Turn, now: float) -> None:
         number = len(self._attempts) + 1
         without = self._without.get(target.name, frozenset())
-        passing = cause not in _RETRY_CAUSES and can_pass(turn, target)
+        passing = cause not in _RETRY_CAUSES and can_pass(turn, target, self._settings.tools)
         try:
             request = (
                 UpstreamRequest(passed_path(turn), passed_body(turn), turn.stream, passed_headers(turn))

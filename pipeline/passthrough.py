@@ -8,27 +8,55 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Mapping
 
 from pipeline import json_values
 from pipeline.settings import UpstreamTraits
 from pipeline.turn import Turn, Usage
-from pipeline.verdicts import Api
+from pipeline.upstream.takes import takes_fields, takes_messages
+from pipeline.verdicts import Api, Mode
 
 _TAIL = 16 << 10
 _USAGE = re.compile(rb'"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})')
 
 
-_TOOL_FIELDS = frozenset({"tools", "functions", "tool_choice", "function_call"})
+_TOOL_FIELDS = frozenset({"tools", "functions", "tool_choice", "function_call", "parallel_tool_calls"})
+_TOOL_KEYS = frozenset({"tool_calls", "function_call", "tool_call_id"})
+_TOOL_BLOCKS = frozenset({"tool_use", "tool_result"})
 
 
-def can_pass(turn: Turn, target: UpstreamTraits) -> bool:
-    """Whether this turn needs nothing from us: no tools, no tool history, and the protocol the upstream speaks.
+def can_pass(turn: Turn, target: UpstreamTraits, mode: Mode = Mode.EMULATE) -> bool:
+    """Whether this turn needs nothing from us: no tools, no tool history, and the protocol that the upstream speaks.
 
-    A body with tool fields never passes, even where none of its tools was left: a plain chat API would refuse it.
+    A body with tool fields never passes, wherever they stand and even where nothing was left of its tools and calls: a plain chat API would
+    refuse it. Nor does a body that holds what the upstream's flags say it does not take (U12): as it came, it would be refused there.
     """
     if not turn.raw or turn.api is not target.protocol or turn.emulation is not None:
         return False
-    return not turn.tools and not turn.has_tool_history and _TOOL_FIELDS.isdisjoint(turn.body)
+    if turn.tools or turn.has_tool_history or not _TOOL_FIELDS.isdisjoint(turn.body):
+        return False
+    if mode is Mode.EMULATE and "mcp_servers" in turn.body:
+        return False
+    return _without_calls(turn.body, plain=mode is Mode.EMULATE) and takes_fields(turn.body, target) and takes_messages(turn, target)
+
+
+def _without_calls(body: Mapping[str, object], *, plain: bool) -> bool:
+    """Whether no message has a field or block of a call or result, readable or not; for a `plain` API, nor one that a server ran."""
+    messages = body.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        if not isinstance(message, dict):
+            continue
+        if not _TOOL_KEYS.isdisjoint(message):
+            return False
+        content = message.get("content")
+        if isinstance(content, list) and any(_of_a_tool(block, plain=plain) for block in content):
+            return False
+    return True
+
+
+def _of_a_tool(block: object, *, plain: bool) -> bool:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return isinstance(kind, str) and (kind in _TOOL_BLOCKS or (plain and kind.endswith(("_tool_use", "_tool_result"))))
 
 
 def passed_body(turn: Turn) -> bytes:

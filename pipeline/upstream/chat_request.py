@@ -22,7 +22,7 @@ from pipeline.upstream.refused import leave_out, lose, refuse_choices
 from pipeline.upstream.wire_names import WireIds, WireNames
 from pipeline.verdicts import Mode
 
-_OWN = frozenset(
+OWN_FIELDS = frozenset(
     {
         "model",
         "messages",
@@ -39,7 +39,8 @@ _OWN = frozenset(
         "max_completion_tokens",
     }
 )
-_STANDARD = frozenset(
+"""Fields with a rule of their own."""
+STANDARD_FIELDS = frozenset(
     {
         "temperature",
         "top_p",
@@ -54,6 +55,7 @@ _STANDARD = frozenset(
         "reasoning_effort",
     }
 )
+"""Fields that are no extra of one vendor's, beside those with a rule of their own."""
 # One answer is read, and no token of it but its text (CR08, CR09).
 _NOT_READ = frozenset({"n", "logprobs", "top_logprobs"})
 # These ask for what blocks would spoil, or what would spoil blocks (CR13).
@@ -100,9 +102,9 @@ def _sampling(turn: Turn, traits: UpstreamTraits, lost: Collector) -> dict[str, 
     unwanted = _NOT_READ if turn.emulation is None else _NOT_READ | _NOT_EMULATED
     kept: dict[str, object] = {}
     for key, value in turn.sampling.items():
-        if key in _OWN or value is None:
+        if key in OWN_FIELDS or value is None:
             continue
-        taken = traits.reasoning_effort if key == "reasoning_effort" else traits.extra_fields or key in _STANDARD
+        taken = traits.reasoning_effort if key == "reasoning_effort" else traits.extra_fields or key in STANDARD_FIELDS
         if taken and key not in unwanted:
             kept[key] = value
         else:
