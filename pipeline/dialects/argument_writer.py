@@ -46,12 +46,16 @@ class ArgumentWriter:
         root = self._found.tool.parameters
         return "string" in schema_types.types(schema, root) and schema_types.fits("\0", schema, root)
 
+    def has(self, name: str) -> bool:
+        """Was this key written?"""
+        return (str(unescaped(name)) if self._calls.unescapes else name) in self._names
+
     def key(self, name: str, end: int) -> bool:
         """Write a key; false when it was written before, which cannot be mended any more."""
+        if self.has(name):
+            return False
         if self._calls.unescapes:
             name = str(unescaped(name))
-        if name in self._names:
-            return False
         self._write(("," if self._names else "") + json_values.dumps(name) + ":", end)
         self._names.add(name)
         return True

@@ -97,6 +97,8 @@ class Rejected(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
     opener_only: bool = False
     """The text ended right behind the opener: a cut-off opener, which is swallowed behind a block (S6)."""
+    quotes: bool = False
+    """An attempt at a call in tags: CDATA sections behind it quote what belongs to it."""
 
 
 class Began(msgspec.Struct, frozen=True):

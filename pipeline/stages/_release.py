@@ -155,6 +155,7 @@ class Release:
             return
         self._queue_space()
         self._queue.append(block)
+        self._texts += block.has_text
         self._settle(ended=False)
 
     def spare(self, text: str, at: int, block: Block) -> None:
@@ -277,6 +278,7 @@ class Release:
                 if item.decided is None:
                     return
                 queue.popleft()
+                self._texts -= item.has_text
                 if item.decided:
                     self._call(item)
                 else:
@@ -302,7 +304,7 @@ class Release:
         if isinstance(follower, Block) and follower.decided is None:
             return False
         by_call = self._after_call or (isinstance(follower, Block) and bool(follower.decided)) or isinstance(follower, _Spare)
-        text_follows = self._texts > 0 or (isinstance(follower, Block) and follower.has_text)
+        text_follows = self._texts > 0
         if by_call and self.visible and not text_follows and not ended:
             return False
         queue.popleft()

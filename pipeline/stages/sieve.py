@@ -13,6 +13,8 @@ TEXT     Holds the longest suffix that may begin an opener (S2), and the white s
 BLOCK    The whole block: a dialect's parser reads it, and until it answers, everything belongs to the block (S3). It answers at the first
          character that rules a call out; then the block goes on as text, and what stands behind it is scanned, never what stands in it.
 CUT      Behind an invented result (S12): nothing goes out any more.
+         Behind a refused block of tags, what its CDATA sections quote goes by as text: it is a part of that block and must not run
+         (`pipeline/text/sections.py`).
 SPENT    Behind a block that is too large (S14): all text, nothing held but white space. Where that block ends is not known, and what stands in it
          must not run.
 Beside these, what was found may wait on its way out, in order, with all that follows (`_release.py`): a block behind an unmatched run
@@ -62,6 +64,7 @@ from pipeline.stage import Note, Receiver
 from pipeline.stages._release import Block, Release
 from pipeline.text.markdown import Markdown, Stop
 from pipeline.text.results import BRACKET
+from pipeline.text.sections import Sections
 from pipeline.turn import Turn
 from pipeline.verdicts import BlockOutcome, ErrorKind, FinishReason, Noted, SpanKind
 
@@ -119,10 +122,13 @@ class Sieve:
         "_markdown",
         "_options",
         "_parser",
+        "_quote_broken",
+        "_quoted",
         "_raw",
         "_release",
         "_resume",
         "_search",
+        "_sections",
         "_state",
         "_think_end",
         "_think_part",
@@ -161,6 +167,9 @@ class Sieve:
         self._early = False
         self._committed = False
         self._hints: dict[str, object] = {}
+        self._sections: Sections | None = None
+        self._quoted = False
+        self._quote_broken = False
         self._last: Block | None = None
         self._called = False
         self._undecided: list[Block] = []
@@ -230,7 +239,7 @@ class Sieve:
         while piece:
             state = self._state
             if state is _In.TEXT:
-                piece = self._scan(piece)
+                piece = self._scan(piece) if self._sections is None else self._scan_around(self._sections, piece)
             elif state is _In.BLOCK:
                 piece = self._feed_block(piece)
             elif state is _In.START:
@@ -246,7 +255,14 @@ class Sieve:
                 break
         # Only what is decided counts: what is held may turn out to end the wait at its first character.
         self._release.bound(self._at)
-        self._calm = self._state is _In.TEXT and not self._held and not self._behind and self._markdown.resting and self._release.idle
+        self._calm = (
+            self._state is _In.TEXT
+            and not self._held
+            and not self._behind
+            and self._sections is None
+            and self._markdown.resting
+            and self._release.idle
+        )
 
     # START and REASONING.
 
@@ -339,6 +355,35 @@ class Sieve:
                 markdown.skip()
                 at += 1
 
+    def _scan_around(self, sections: Sections, piece: str) -> str:
+        """Scan text behind a refused block, but for what its sections quote."""
+        at = 0
+        for run, quoted in sections.runs(piece):
+            at += len(run)
+            if quoted:
+                self._quote(run)
+                continue
+            if self._quoted:
+                self._quoted = False
+                self._markdown.text_ended(line_broken=self._quote_broken, paragraph_broken=self._quote_broken)
+            while run and self._state is _In.TEXT:
+                run = self._scan(run)
+            if self._state is not _In.TEXT:
+                return run + piece[at:]
+        if sections.over:
+            self._sections = None
+        return ""
+
+    def _quote(self, run: str) -> None:
+        if not self._quoted:
+            self._quoted, self._quote_broken = True, False
+            if self._held:
+                self._window, self._held = self._held, ""
+                self._from = self._resume = 0
+                self._hand_over(len(self._window))
+        self._quote_broken = self._quote_broken or "\n" in run or "\r" in run
+        self._pass_on(run)
+
     def _hand_over(self, end: int) -> None:
         """Everything of the window up to here is text."""
         start = self._from
@@ -376,13 +421,17 @@ class Sieve:
     def _behind_call(self) -> bool:
         return self._behind and self._last is not None and self._last.decided is not False
 
+    def _settle(self, at: int) -> None:
+        """What waits is decided by the text before this place, and by how long it waits, wherever the piece ends (S14)."""
+        if self._undecided:
+            self._hand_over(at)
+            self._release.bound(self._at)
+
     def _after_call(self, at: int) -> bool:
         """Is there a call before this place, or a block that may be one?"""
+        self._settle(at)
         if self._called:
             return True
-        if self._undecided:
-            # The text in between may have decided it.
-            self._hand_over(at)
         while self._undecided and self._undecided[-1].decided is False:
             self._undecided.pop()
         return bool(self._undecided)
@@ -400,6 +449,8 @@ class Sieve:
         for way in self._grammar.fences:
             if (not way.opener.line_start or markdown.run_first) and way.part.match(look):
                 return self._hold(start, at - start)
+        if self._fence_block:
+            self._settle(start)
         if self._fence_block and self._behind_call() and self._nothing_since_call(start):
             # A closing fence too many: only if nothing else comes.
             rest = window[at:]
@@ -557,7 +608,7 @@ class Sieve:
         return rest
 
     def _pass_on(self, piece: str) -> str:
-        """Behind an oversize block: its end is not known, and what is quoted inside of it must not run (S3, S14)."""
+        """What must not run: behind an oversize block, whose end is not known, or in a section of a refused one (S3, S14)."""
         body = piece.rstrip()
         if body:
             self._release.say(body, self._at)
@@ -586,6 +637,7 @@ class Sieve:
             markdown.watch = True
             markdown.use(self._grammar.after)
         self._last = block
+        self._sections = None
         self._behind = True
         self._fence_block = fence
         self._at = block.end
@@ -614,6 +666,9 @@ class Sieve:
         self._release.say(body, at, seen)
         if len(body) < len(raw):
             self._release.blank(raw[len(body) :], at + len(body))
+        # What was begun behind a refused block and is refused as well may be a part of it.
+        self._sections = Sections() if (step.quotes or self._sections is not None) and not self._markdown.open else None
+        self._quoted = False
         broken = "\n" in raw or "\r" in raw
         self._markdown.text_ended(line_broken=broken, paragraph_broken=broken and _BLANK_LINE.search(raw) is not None)
 

@@ -59,9 +59,11 @@ class DsmlParser:
         "_buffer",
         "_calls",
         "_dsml",
+        "_due",
         "_early",
         "_invoke",
         "_json",
+        "_keyed",
         "_limit",
         "_missing_wrapper",
         "_mixed",
@@ -103,6 +105,8 @@ class DsmlParser:
         self._parameter: Tag | None = None
         self._scan: ValueScan | None = None
         self._writer: ArgumentWriter | None = None
+        self._due: str | None = None
+        self._keyed = False
         self._json: JsonScanner | None = None
         self._raw: list[str] = []
         self._parts: list[Part] = []
@@ -183,7 +187,12 @@ class DsmlParser:
             fault_at=self._buffer.place,
             mention=self._no_attempt() if mention is None else mention,
             names=self._names(),
+            quotes=self._invoke is not None or bool(self._parts) or (self._wrapper and self._at_tag()),
         )
+
+    def _at_tag(self) -> bool:
+        buffer = self._buffer
+        return buffer.at < len(buffer.text) and buffer.text[buffer.at] in LESS
 
     # States. Each consumes from the buffer and says whether to go on, or gives the answer.
 
@@ -311,8 +320,8 @@ class DsmlParser:
         return True
 
     def _may_commit(self) -> bool:
-        """Calls are told in order: once one waits for the end of the block, those behind it do."""
-        return self._early and not self._mixed and (not self._parts or self._parts[-1].early)
+        """Calls are told in order: once one waits for the end of the block, those behind it do. A lost wrapper is proven by its closer only (S6)."""
+        return self._early and self._wrapper and not self._mixed and (not self._parts or self._parts[-1].early)
 
     def _begin_parameter(self, tag: Tag) -> _Answer:
         invoke = self._invoke
@@ -323,15 +332,19 @@ class DsmlParser:
         self._parameter = tag
         name = tag.name or ""
         invoke.values.setdefault(name, [])
-        writer = self._writer
-        if writer is not None and (not tag.name or not writer.key(name, self._solid)):
-            return self._reject("a parameter has no name, or stands twice")
-        if tag.empty:
-            return self._end_parameter("")
         if tag.string is not None:
             # The attribute beats the schema (S10).
             invoke.fixed.add(name)
-        streams = writer is not None and tag.string is not False and (tag.string or writer.streams(name))
+        writer = self._writer
+        streams = writer is not None and not tag.empty and tag.string is not False and (tag.string or writer.streams(name))
+        if writer is not None:
+            if self._due != name and not self._write_due():
+                return self._reject("the arguments nest too deep")
+            streams = self._keyed = streams and self._due is None
+            if not tag.name or writer.has(name) or (streams and not writer.key(name, self._solid)):
+                return self._reject("a parameter has no name, or stands twice")
+        if tag.empty:
+            return self._end_parameter("")
         self._scan = ValueScan(
             family=bool(self._dsml),
             wide=self._wide or self._mixed,
@@ -366,10 +379,21 @@ class DsmlParser:
         if invoke is None or tag is None:
             return False
         invoke.values[tag.name or ""].append(value)
-        fixed = tag.string is not None
-        if self._writer is not None and not self._writer.value(tag.name or "", value, self._solid, fixed=fixed):
+        writer = self._writer
+        if writer is not None and self._keyed and not writer.value(tag.name or "", value, self._solid, fixed=tag.string is not None):
             return self._reject("the arguments nest too deep")
+        if writer is not None and not self._keyed:
+            self._due = tag.name
         return True
+
+    def _write_due(self) -> bool:
+        """Write the parameter that waited to see whether it repeats (S5); false when it cannot be written."""
+        invoke, writer, name = self._invoke, self._writer, self._due
+        self._due = None
+        if invoke is None or writer is None or name is None:
+            return True
+        value = _joined(invoke.values[name])
+        return writer.key(name, self._solid) and writer.value(name, value, self._solid, fixed=name in invoke.fixed)
 
     def _body(self) -> _Answer:
         """A JSON object in place of parameters."""
@@ -408,6 +432,8 @@ class DsmlParser:
 
     def _end_invoke(self, end: int) -> Done | Rejected | None:
         """Turn the open invoke into a part of the block."""
+        if not self._write_due():
+            return self._reject("the arguments nest too deep")
         invoke, writer = self._invoke, self._writer
         self._invoke = self._writer = None
         if invoke is None:
@@ -415,7 +441,7 @@ class DsmlParser:
         fault = invoke.fault
         made: Written | Fault | None = None
         if fault is None and invoke.found is not None:
-            arguments = {key: found[0] if len(found) == 1 else found for key, found in invoke.values.items()}
+            arguments = {key: _joined(found) for key, found in invoke.values.items()}
             repairs: list[Repair] = []
             made = self._calls.make(invoke.found, arguments, repairs, fixed=invoke.fixed)
             if isinstance(made, Fault):
@@ -533,3 +559,8 @@ class DsmlParser:
             repairs=tuple(json_repair.in_order(self._repairs)),
             hint=_NO_SECTION_END if self._unclosed else None,
         )
+
+
+def _joined(found: list[object]) -> object:
+    """A parameter's value: a repeated parameter becomes an array (S5)."""
+    return found[0] if len(found) == 1 else found

@@ -410,3 +410,24 @@ def test_options_come_from_the_settings_and_the_turn():
     assert (call.name, call.kind) == ("patch", ToolKind.CUSTOM)
     assert shown(events) == '<invoke x <tool_calls><invoke name="no"></invoke></tool_calls>'
     assert [event.outcome for event in events if isinstance(event, BlockSeen)] == [BlockOutcome.REPAIRED, BlockOutcome.UNKNOWN_TOOL]
+
+
+# --- what waits ---
+
+
+@pytest.mark.parametrize("over", [-3, 0, 1, 12, 19, 20, 21, 40])
+@pytest.mark.parametrize("tail", ["\n<tool_result>zz", "\n[Tool Result: zz] yy", "</tool_calls> z"])
+def test_a_block_that_waited_too_long_is_text_at_the_same_place_at_every_cut(over, tail):
+    read(f"a `{PING}{'x' * 20}{tail}", max_block_chars=len(PING) + over)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f'a {PING}{PING[:12]}<invoke name=""></invoke>{PING[12:]}', 'a <invoke name=""></invoke>'),
+        (f'a\n\n{PING}\n{PING}\n{PING[:12]}<invoke name=""></invoke>{PING[12:]}', 'a\n\n\n\n<invoke name=""></invoke>'),
+        (f"a {PING} {PING}", "a"),
+    ],
+)
+def test_white_space_stays_where_a_later_block_has_text(text, left):
+    assert shown(read(text).events) == left
