@@ -19,8 +19,9 @@ import msgspec
 def command(files: tuple[Path, ...], file: Path | None, *, as_json: bool) -> None:
     """Run captured turns (`capture.dir`) through today's pipeline and show what changed.
 
-    FILES are captures, or folders of them. Nothing is sent anywhere: the upstream's part is what was captured. Exit status 0 when all turns come to
-    the same as then, 1 when one does not, 2 when one could not be replayed.
+    FILES are captures, or folders of them. Nothing is sent anywhere: the upstream's part is what was captured. Exit status 0 when no turn comes to
+    something else than then, 1 when one does, 2 when one could not be replayed. A turn that its client or the end of the process cut short, or whose
+    capture was cut, cannot be compared; its line says so.
     """
     from rich.console import Console  # noqa: PLC0415 - the other commands start without all this
 
@@ -51,7 +52,7 @@ def command(files: tuple[Path, ...], file: Path | None, *, as_json: bool) -> Non
             continue
         config, plans = today or defaults(captured)
         found = compare(captured, replay(captured, plans, config.limits))
-        changed += not found.same
+        changed += found.same is False
         if as_json:
             click.echo(msgspec.json.encode(found).decode())
         else:

@@ -14,15 +14,24 @@ from rich.text import Text
 from proxy.replay.compare import Change, Comparison
 
 _CONTEXT_LINES = 2
+_NOT_COMPARED = {
+    "client_gone": "its client left",
+    "shutting_down": "the process ended",
+    "truncated": "the capture was cut at its size bound",
+}
 
 
 def comparison_view(found: Comparison) -> RenderableType:
-    """One turn: a line where nothing changed, else everything that did."""
+    """One turn: a line where nothing changed or nothing can be compared, else everything that did."""
     head = Text("turn ").append(_clean(found.rid), "bold").append(f"  {_clean(found.verdict)}  ")
-    if found.same:
+    if found.not_compared is not None:
+        head.append(f"not compared: {_NOT_COMPARED[found.not_compared]}", "dim")
+    elif found.same:
         head.append("the same as then", "green")
     else:
         head.append("changed", "bold yellow")
+    if found.not_compared is not None:
+        return head
     parts: list[RenderableType] = [head, *map(_remark, _remarks(found))]
     if found.facts:
         parts.append(Padding(_facts(found.facts), (0, 0, 0, 2)))
@@ -33,8 +42,6 @@ def comparison_view(found: Comparison) -> RenderableType:
 
 def _remarks(found: Comparison) -> list[str]:
     remarks = []
-    if found.truncated:
-        remarks.append("The capture was cut at its size bound: what is missing counts as never said.")
     if found.prompts:
         which = ", ".join(map(str, found.prompts))
         remarks.append(f"The prompt of attempt {which} is another one today: the captured answer was given to the old one.")

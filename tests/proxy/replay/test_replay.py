@@ -219,18 +219,46 @@ async def test_a_capture_without_times_is_read_too(tmp_path, capture_of):
     assert replayed(path).same
 
 
-async def test_a_client_that_left_is_no_part_of_a_replay(tmp_path):
-    """The turn goes on to the end of what was captured, then gives up on the upstream, which is not heard of any more."""
+async def cut_short(tmp_path, end, toml=""):
+    """A capture of a turn whose upstream never ends; `end` is given the service and the client's answer once it has begun."""
     async with ScriptedUpstream(Script(text="word " * 50, chunk=10, ending="open", finish_reason=None, done=False)) as upstream:
-        async with served(f'{TOML.replace("{url}", upstream.url)}\n[capture]\ndir = "{tmp_path}/captures"\n') as service:
+        async with served(f'{TOML.replace("{url}", upstream.url)}\n{toml}[capture]\ndir = "{tmp_path}/captures"\n') as service:
             async with aiohttp.ClientSession() as session:
                 body = request_of("chat/completions", stream=True, tools=True)
                 answer = await session.post(f"{service.url}/v1/chat/completions", json=body)
                 await answer.content.readuntil(b"word word")
-                answer.close()
+                await end(service, answer)
             await service.settled()
-    found = replayed(next((tmp_path / "captures").glob("*.json")))
-    assert {change.what: (change.then, change.now) for change in found.facts}["verdict"] == ("client_gone", "upstream_failed")
+    return next((tmp_path / "captures").glob("*.json"))
+
+
+async def test_a_turn_whose_client_left_is_not_compared(tmp_path):
+    async def leave(_, answer):
+        answer.close()
+
+    path = await cut_short(tmp_path, leave)
+    found = replayed(path)
+    assert (found.same, found.not_compared, found.facts, found.answer) == (None, "client_gone", [], [])
+    done = run(path)
+    assert (done.exit_code, "not compared: its client left" in " ".join(done.output.split())) == (0, True)
+
+
+async def test_a_turn_that_the_end_of_the_process_cut_is_not_compared(tmp_path):
+    async def end(service, answer):
+        await service.server.drain(at_once=True)
+        answer.close()
+
+    path = await cut_short(tmp_path, end)
+    assert replayed(path).not_compared == "shutting_down"
+    assert run(path).exit_code == 0
+
+
+async def test_a_capture_that_was_cut_is_not_compared(tmp_path, capture_of):
+    path = await capture_of(SCRIPTS["text"])
+    path.write_text(json.dumps({**json.loads(path.read_text()), "truncated": True, "attempts": []}))
+    found = replayed(path)
+    assert (found.same, found.not_compared) == (None, "truncated")
+    assert run(path, "--json").exit_code == 0
 
 
 # --- the command -----------------------------------------------------------------------------------------------------------------
