@@ -1,7 +1,8 @@
 """The upstream connection: what one upstream is set to, and one request to it.
 
 In: an `UpstreamRequest` and the client's headers. Out: status, lower-case headers and the body's raw bytes as they arrive.
-Promise: no redirect is followed, no cookie kept, no environment read; a key goes only where it is meant to go (U-K); what fails on the
+Promise: no redirect is followed, no cookie kept, no environment read; a key goes only where it is meant to go (U-K), and an
+upstream that quotes its own key does not tell it on; what fails on the
 wire is a `TransportError` with its outcome, and `abort` closes the connection at once. First-byte and idle deadlines are the engine's.
 """
 
@@ -25,6 +26,7 @@ from pipeline import json_values
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import UpstreamRequest
 from pipeline.verdicts import Api, UpstreamOutcome
+from proxy.masking import key_mask
 
 _BIG_BODY = 1 << 20
 _MODELS_TIMEOUT_S = 5.0
@@ -44,7 +46,8 @@ class UpstreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `url` is the base URL; without a path, `/v1` is meant. `key` is secret and never printed. `key_header` "auto" is `x-api-key` for a
     Messages upstream and a Bearer token else. `proxy` is an egress proxy's URL, `ca_file` a PEM bundle. `connect_s` in seconds.
-    The traits take this upstream's name, and know whether the key is its own. Raises ValueError for a URL that cannot work.
+    The traits take this upstream's name, and know whether the key is its own. Raises ValueError for a URL that cannot work, or that holds
+    credentials: beside a key two of them would claim the same header.
     """
 
     name: str
@@ -59,6 +62,8 @@ class UpstreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Check the URL and tell the traits whose they are."""
         _check_url("url", self.url)
+        if "@" in urlsplit(self.url).netloc:
+            raise ValueError("url: holds a user name or password; name the upstream's key with key_env or key_file instead")
         if self.proxy is not None:
             _check_url("proxy", self.proxy)
         own_key = self.key is not None
@@ -80,8 +85,12 @@ class UpstreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _check_url(field: str, url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and bool(URL(url).host)
+    except ValueError:  # a port or an address that is none; its words quote the URL
+        usable = False
+    if not usable:
         raise ValueError(f"{field}: an http:// or https:// URL with a host is needed")
 
 
@@ -97,10 +106,11 @@ class TransportError(Exception):
 class UpstreamResponse:
     """An answer: `status`, `headers` (lower-case names), and its body's bytes as they arrive. Iterate over it, or `read`."""
 
-    __slots__ = ("_last", "_lingering", "_response", "headers", "status")
+    __slots__ = ("_last", "_lingering", "_mask", "_response", "headers", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, lingering: set[asyncio.Task[None]]) -> None:
-        """Take a response whose headers are in. `lingering` holds the tasks that wait for connections to end."""
+    def __init__(self, response: aiohttp.ClientResponse, lingering: set[asyncio.Task[None]], key: str | None = None) -> None:
+        """Take a response whose headers are in. `lingering` holds the tasks that wait for connections to end; `key` never stands in what is read."""
+        self._mask = key_mask(key)
         self._response = response
         self._lingering = lingering
         self._last = b""
@@ -114,6 +124,14 @@ class UpstreamResponse:
 
     async def read(self) -> bytes:
         """What has arrived, at least one byte; empty at the end of the body. Raises TransportError when it was cut."""
+        if self._mask is None:
+            return await self._read()
+        while data := await self._read():
+            if masked := self._mask.feed(data):
+                return masked
+        return self._mask.close()
+
+    async def _read(self) -> bytes:
         try:
             data = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as exc:
@@ -215,7 +233,7 @@ class _Upstream:
         sent = {"content-type": "application/json", **self._headers(client_key), **headers, **dict(request.headers)}
         sent["accept"] = "text/event-stream" if request.stream else "application/json"
         body = request.body if len(request.body) < _BIG_BODY else BytesIO(request.body)  # aiohttp warns of big bytes
-        return UpstreamResponse(await self._request("POST", request.path, sent, body), lingering)
+        return UpstreamResponse(await self._request("POST", request.path, sent, body), lingering, self._config.key)
 
     async def models(self, client_key: str | None) -> list[str]:
         response = await self._request("GET", "/models", self._headers(client_key), None)
@@ -257,7 +275,7 @@ class _Upstream:
             )
         except _NO_CONNECTION as exc:
             raise TransportError(UpstreamOutcome.CONNECT) from exc
-        except (aiohttp.ClientError, OSError, ValueError) as exc:
+        except (aiohttp.ClientError, OSError) as exc:
             raise TransportError(UpstreamOutcome.CUT) from exc
 
     def _open(self) -> aiohttp.ClientSession:

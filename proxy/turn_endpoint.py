@@ -187,7 +187,7 @@ class _Serving:
         own = self._key if plan is not None and send.target == plan.targets[0].name and self._shared.intake.keys_are_the_clients else None
         try:
             answer = await self._shared.transport.send(
-                send.target, send.request, client_key=own, headers={"traceparent": self._trace.child()}
+                send.target, send.request, client_key=own, headers={"traceparent": self._trace.child(), "x-request-id": self._rid}
             )
         except BaseException as exc:
             if self._capture is not None:

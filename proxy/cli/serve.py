@@ -12,7 +12,7 @@ import click
 
 from pipeline.chain import ChainError
 from proxy.config import Config, ConfigError, from_upstream_url, load
-from proxy.config.write import to_toml
+from proxy.config.write import shown
 from proxy.standard_streams import hold_standard_streams
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def command(
     environ |= {f"TOOLGRAFT_{name}": str(value) for name, value in options.items() if value is not None}
     config = read_config(file, upstream, environ)
     if print_config:
-        click.echo(to_toml(config), nl=False)
+        click.echo(shown(config), nl=False)
         return
     from proxy.systemd import Notifier, SystemdError, take_sockets  # noqa: PLC0415 - printing a configuration needs no server
 

@@ -59,7 +59,7 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Upstream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One upstream chat API. Its traits stand in the same table."""
 
-    url: Annotated[str, _doc("Base URL; without a path, `/v1` is meant.")]
+    url: Annotated[str, _doc("Base URL; without a path, `/v1` is meant. No user or password in it: see `key_env`.")]
     key_env: Annotated[str | None, _doc("Environment variable with the upstream's key. Without a key the client's own is passed on.")] = (
         None
     )

@@ -1,4 +1,7 @@
-"""A Config in, TOML text out: every effective value, secrets by name only. Reading it back gives the same Config."""
+"""A Config in, TOML text out: every effective value, secrets by name only; keys without a value as comments. Reading it back gives the same Config.
+
+`shown` is the text for people: what may be secret in a URL is masked.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import msgspec
 from pipeline.settings import Settings
 from proxy.config.fields import FLAT, keys
 from proxy.config.tree import DEFAULTS, GROUPS, Config
+from proxy.masking import masked_url
 
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
@@ -29,6 +33,17 @@ def to_toml(config: Config) -> str:
     for route in config.routes:
         lines += _table("routes", _flat(route), item=True)
     return "\n".join(lines) + "\n"
+
+
+def shown(config: Config) -> str:
+    """The same for the eyes of anybody: URLs without users, passwords and the values of queries."""
+    upstreams = {
+        name: msgspec.structs.replace(
+            upstream, url=masked_url(upstream.url), proxy=None if upstream.proxy is None else masked_url(upstream.proxy)
+        )
+        for name, upstream in config.upstreams.items()
+    }
+    return to_toml(msgspec.structs.replace(config, upstreams=upstreams))
 
 
 def _defaults(settings: Settings) -> Iterator[str]:
@@ -55,7 +70,9 @@ def _table(path: str, values: Mapping[str, Any], *, item: bool = False) -> Itera
 
 def _entries(values: Mapping[str, Any]) -> Iterator[str]:
     for name, value in values.items():
-        if value is not None and not (isinstance(value, Mapping) and not value):
+        if value is None or (isinstance(value, Mapping) and not value):
+            yield f"# {_name(name)} is not set"
+        else:
             yield f"{_name(name)} = {_value(value)}"
 
 

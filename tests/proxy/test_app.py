@@ -144,14 +144,15 @@ async def test_a_request_id_is_echoed_and_goes_into_every_line():
         assert {line["rid"] for line in running.lines.all} == {"abc-1"}
 
 
-async def test_a_trace_goes_upstream_with_a_parent_of_its_own():
+async def test_a_trace_goes_upstream_with_a_parent_of_its_own_and_the_request_id():
     transport = answers()
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     async with service(transport) as running:
-        await ask(running, "POST", "/v1/messages", json={"model": "m"}, headers={"traceparent": parent})
+        await ask(running, "POST", "/v1/messages", json={"model": "m"}, headers={"traceparent": parent, "x-request-id": "abc-1"})
         assert (await running.turn())["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
     sent = transport.sent[0][3]
-    assert set(sent) == {"traceparent"}
+    assert set(sent) == {"traceparent", "x-request-id"}
+    assert sent["x-request-id"] == "abc-1"
     assert sent["traceparent"].startswith("00-0af7651916cd43dd8448eb211c80319c-")
     assert "b7ad6b7169203331" not in sent["traceparent"]
 

@@ -94,6 +94,28 @@ def test_printing_shows_no_secret(run, config, monkeypatch):
     assert "canary" not in done.output
 
 
+def test_printing_masks_what_a_url_may_hold_and_names_the_keys_without_a_value(run, config):
+    text = '[upstreams.a]\nurl = "https://h/v1?api-version=1&sig=canary"\nproxy = "http://me:canary@p:1"\n[upstreams.b]\nurl = "http://x"\n'
+    done = run("serve", "--config", config(text), "--print-config")
+    assert "canary" not in done.output
+    assert 'url = "https://h/v1?api-version=***&sig=***"' in done.stdout
+    assert 'proxy = "http://***@p:1"' in done.stdout
+    unset = {line for line in done.stdout.splitlines() if line.startswith("#")}
+    assert {
+        f"# {name} is not set" for name in ("key_env", "key_file", "proxy", "ca_file", "keys_env", "keys_file", "dir", "rewrite")
+    } <= unset
+    assert loads(done.stdout, {}).upstreams["b"] == loads(text, {}).upstreams["b"]
+
+
+@pytest.mark.parametrize("command", [("check",), ("serve", "--print-config")])
+def test_credentials_in_an_upstreams_url_are_refused_without_repeating_them(run, config, command):
+    done = run(*command, "--config", config('[upstreams.a]\nurl = "http://user:canary@h/v1"\n'))
+    assert done.exit_code == 1
+    assert "upstreams.a.url: holds a user name or password" in done.output
+    assert "key_env" in done.output
+    assert "canary" not in done.output
+
+
 def test_several_workers_get_a_supervisor_and_one_does_without(run, config, monkeypatch):
     import proxy.server
     import proxy.supervisor

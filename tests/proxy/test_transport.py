@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from aiohttp import web
 from pipeline.settings import UpstreamTraits
 from pipeline.stage import UpstreamRequest
 from pipeline.verdicts import Api, UpstreamOutcome
+from proxy.masking import KeyMask, key_mask
 from proxy.transport import Transport, TransportError, UpstreamConfig
 from tests.support.scripted_upstream import Script, ScriptedUpstream
 from tests.support.tools import tool
@@ -93,17 +95,65 @@ async def test_the_requests_own_headers_win():
 
 
 def test_nothing_printed_holds_a_secret():
-    config = UpstreamConfig("up", "https://user:pw-canary@host/v1", key="key-canary", proxy="http://u:px-canary@proxy:1")
+    config = UpstreamConfig("up", "https://host/v1?sig=pw-canary", key="key-canary", proxy="http://u:px-canary@proxy:1")
     assert "canary" not in f"{config!r} {config} {TransportError(UpstreamOutcome.CUT)!r}"
     assert config.traits.own_key and config.traits.name == "up" and not UpstreamConfig("up", "http://h").traits.own_key
 
 
-@pytest.mark.parametrize("url", ["", "host/v1", "ftp://host", "http://", "//host"])
+@pytest.mark.parametrize(
+    "url", ["", "host/v1", "ftp://host", "http://", "//host", "http://host:x", "http://host:99999", "http://host:0", "http://[::1"]
+)
 def test_urls_that_cannot_work_are_refused_by_name(url: str):
     with pytest.raises(msgspec.ValidationError, match="url: an http"):
         msgspec.convert({"name": "up", "url": url}, UpstreamConfig)
     with pytest.raises(ValueError, match="proxy: an http"):
         UpstreamConfig("up", "http://host", proxy=url)
+
+
+@pytest.mark.parametrize("url", ["http://user:pw-canary@host/v1", "http://pw-canary@host", "http://:pw-canary@host"])
+def test_a_url_with_credentials_is_refused_without_repeating_them(url: str):
+    with pytest.raises(ValueError, match="key_env or key_file") as caught:
+        UpstreamConfig("up", url)
+    assert "canary" not in str(caught.value)
+    assert UpstreamConfig("up", "http://host/v1/@me").url.endswith("@me")
+
+
+async def test_a_fault_of_our_own_is_no_cut():
+    async with both("ok") as (_, made):
+        with pytest.raises(ValueError, match="header"):
+            await made.send("up", STREAM, headers={"x-odd": "a\r\nb"})
+
+
+KEY = "sk-canary/0123456789"
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 19, 20, 21, 1000])
+def test_a_key_is_masked_wherever_reads_are_cut(size):
+    said = f"no such key: {KEY}, not {KEY[:9]}, nor sk-sk-{KEY[3:]} but sk-{KEY}{KEY}; {KEY[:-1]}".encode()
+    mask = KeyMask(KEY)
+    got = b"".join([mask.feed(said[at : at + size]) for at in range(0, len(said), size)] + [mask.close()])
+    assert got == said.replace(KEY.encode(), b"***")
+
+
+def test_a_key_is_masked_as_json_may_write_it_and_short_words_are_none():
+    assert KeyMask(KEY).feed(json.dumps({"message": KEY}).replace("/", "\\/").encode()) == b'{"message": "***"}'
+    assert key_mask("ours") is None
+    assert key_mask(None) is None
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+async def test_an_upstream_that_quotes_its_key_does_not_tell_it_on(status):
+    async def quote(request: web.BaseRequest) -> web.Response:
+        return web.json_response({"error": {"message": f"bad: {request.headers['authorization']}"}}, status=status)
+
+    runner = web.ServerRunner(web.Server(quote))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        async with transport(UpstreamConfig("up", f"http://127.0.0.1:{runner.addresses[0][1]}", key=KEY)) as made:
+            assert await whole(await made.send("up", WHOLE)) == b'{"error": {"message": "bad: Bearer ***"}}'
+    finally:
+        await runner.cleanup()
 
 
 @pytest.mark.parametrize(
