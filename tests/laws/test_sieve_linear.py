@@ -15,10 +15,12 @@ import pytest
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
 from pipeline.dialects.options import ParserOptions
+from pipeline.events import CallDone
 from pipeline.stages.sieve import Sieve
 from pipeline.testing import inputs, laws
 from pipeline.testing.growth import growth
 from pipeline.text.markdown import Markdown, Stop, first_of
+from pipeline.turn import Tool
 
 FIRST_LOOK = 16 << 10
 SMALL = 32 << 10
@@ -55,6 +57,35 @@ def test_what_models_write_costs_in_proportion(name, size):
 @pytest.mark.parametrize("name", inputs.HOSTILE)
 def test_what_is_made_to_hurt_costs_in_proportion(name, size):
     check(inputs.HOSTILE[name], size)
+
+
+_NOPE = '{"tool": "nope", "parameters": {}'
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        inputs.behind("```json action\n[", _NOPE + "}, ", '{"tool": "ping", "parameters": {}}]\n```'),
+        inputs.behind("```json action\n", _NOPE + "}\n", '{"tool": "ping", "parameters": {}}\n```'),
+        inputs.behind("```json action\n", f"[{_NOPE}]", '{"tool": "ping", "parameters": {}}\n```'),
+    ],
+    ids=["array", "objects", "arrays without a brace"],
+)
+def test_undeclared_calls_among_good_ones_cost_in_proportion(make):
+    options = ParserOptions(tools=(Tool(name="ping"),), unknown_tools="text")
+
+    def whole(size: int) -> str:
+        text = make(size)
+        cut = text.index('{"tool": "ping"')
+        return text[: text.rindex(_NOPE, 0, cut)] + text[cut:]
+
+    def work(text: str) -> None:
+        assert len([event for event in laws.run(Sieve(DIALECTS, options), [text]) if isinstance(event, CallDone)]) == 1
+
+    grown = growth(whole, work, FIRST_LOOK, TIMES, rounds=1)
+    if grown > MOST:
+        grown = growth(whole, work, SMALL, TIMES, rounds=3)
+    assert grown <= MOST, f"{grown:.2f} times the CPU per character at {TIMES} times the size"
 
 
 @pytest.mark.parametrize("name", ["escaped backticks behind open runs", "closing runs in open runs"])

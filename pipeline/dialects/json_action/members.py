@@ -31,6 +31,7 @@ class Members:
         "_parameter",
         "_progress",
         "_streaming",
+        "begins",
         "committed",
         "ends",
         "scanner",
@@ -42,6 +43,7 @@ class Members:
         """`array`: the value is an array of calls. `offset` is where the value begins in the block."""
         self.scanner = JsonScanner(strict=early, listener=self, most=2 if array else 1)
         self.seen = False
+        self.begins: list[int] = []
         self.ends: list[int] = []
         self.committed: list[bool] = []
         self.writer: ArgumentWriter | None = None
@@ -90,6 +92,7 @@ class Members:
         if depth < self._depth:
             if char != "{":
                 self.scanner.fault = "a call is no object"
+            self.begins.append(self._here())
             return
         if depth > self._depth:
             self._begin_argument(char)
@@ -135,7 +138,7 @@ class Members:
             self.scanner.listen_to(self._depth)
 
     def _end_object(self) -> None:
-        self.finish(self._here())
+        self.finish(self._here() + 1)
         self._reset()
 
     def finish(self, end: int) -> None:

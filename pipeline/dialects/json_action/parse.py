@@ -165,7 +165,7 @@ class ActionParser:
 
     def _begin_value(self, char: str, at: int) -> tuple[int, _Answer]:
         if self._members is not None and not self._members.committed:
-            self._members.finish(self._solid)
+            self._members.finish(self._parts[-1].end)
         self._value_at = self._offset + at
         self._pieces = []
         self._comma = False
@@ -277,15 +277,16 @@ class ActionParser:
         items = value if isinstance(value, list) else [value]
         if not items:
             return self._reject("the array holds no call", self._solid, mention=True)
-        ends, committed = members.ends, members.committed
+        begins, ends, committed = members.begins, members.ends, members.committed
         if not isinstance(value, list):
-            ends, committed = [self._solid], [members.writer is not None]
-        for item, end, early in zip(items, ends, committed, strict=True):
+            begins, ends, committed = [self._value_at], [self._solid], [members.writer is not None]
+        for item, begin, end, early in zip(items, begins, ends, committed, strict=True):
             made = call_of(item, self._calls, self._repairs, exact=not self._action)
             if isinstance(made, Written):
                 self._parts.append(Part(end=end, call=made, early=early))
             elif made.outcome is BlockOutcome.UNKNOWN_TOOL and not early:
-                self._parts.append(Part(end=end, outcome=made.outcome, fault=made.text, names=self._name_in(item)))
+                end = self._value_at + _end_of_object(raw, end - self._value_at)
+                self._parts.append(Part(end=end, outcome=made.outcome, fault=made.text, names=self._name_in(item), start=begin))
             else:
                 return self._refuse(made, item)
         return None
@@ -309,14 +310,30 @@ class ActionParser:
         parts = self._parts
         if not any(part.call for part in parts):
             part = parts[-1]
-            return Rejected(end=self._solid, outcome=part.outcome, fault=part.fault, fault_at=self._value_at, names=part.names)
-        if self._members is not None and not self._members.committed:
+            names = tuple(name for part in parts for name in part.names)
+            return Rejected(end=self._solid, outcome=part.outcome, fault=part.fault, fault_at=self._value_at, names=names)
+        told = self._members is not None and bool(self._members.committed)
+        if self._members is not None and not told:
             self._members.finish(end)
-        whole = [*parts[:-1], Part(end, parts[-1].call, parts[-1].outcome, parts[-1].fault, parts[-1].names, parts[-1].early)]
+        last = parts[-1]
+        if last.call is not None and not (last.early and told):
+            # The fence belongs to the call; around an object that stays text it would be a shred of one (S2).
+            parts[-1] = Part(end, last.call, early=last.early)
         return Done(
             end=end,
-            parts=tuple(whole),
+            parts=tuple(parts),
             repairs=tuple(json_repair.in_order(self._repairs)),
             last=not self._action,
             ends_fence=self._line_broken,
         )
+
+
+def _end_of_object(raw: str, end: int) -> int:
+    """Where an object of the value ends that the scan found complete at `end`: less what closed it in place of a bracket that is missing."""
+    if end > len(raw):
+        end = len(raw)
+    elif raw[end - 1] == "]":
+        end -= 1
+    while raw[end - 1].isspace():
+        end -= 1
+    return end
