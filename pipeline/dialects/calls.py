@@ -58,7 +58,8 @@ class Calls:
         """Index the declared tools."""
         self._options = options
         self._unescape = unescape
-        self._tools = {tool.name: tool for tool in options.tools}
+        # A tool without a name cannot be called, not even by a prefix with nothing behind it (S9).
+        self._tools = {tool.name: tool for tool in options.tools if tool.name.strip()}
         self._folded: dict[str, Tool | None] = {}
         for tool in self._tools.values():
             key = tool.name.strip().casefold()

@@ -49,6 +49,15 @@ def test_undeclared_names_come_back_verbatim(written):
 @pytest.mark.parametrize("written", ["", "  ", "\n"])
 def test_an_empty_name_is_never_a_call(written):
     assert calls().find(written).outcome is BlockOutcome.MALFORMED
+    declared = Calls(ParserOptions(tools=(Tool(name=""), Tool(name=" "), Tool(name=written), Tool(name="note"))))
+    assert declared.find(written).outcome is BlockOutcome.MALFORMED
+    assert isinstance(declared.find("note"), Found)
+
+
+@pytest.mark.parametrize("written", ["functions.", "tool. "])
+def test_a_prefix_alone_names_no_tool(written):
+    declared = Calls(ParserOptions(tools=(Tool(name=""), Tool(name=" "))))
+    assert declared.find(written) == Found(written, None)
 
 
 @pytest.mark.parametrize("written", ["TOOL_NAME", "NAME", "...", "<tool_name>", " NAME "])
