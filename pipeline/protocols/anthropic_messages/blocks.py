@@ -31,7 +31,7 @@ class Blocks:
         """Tools that a `tool_reference` named, so that they are no longer deferred (AR07)."""
 
     def of_message(self, content: object, place: Place, role: Role) -> list[Part]:
-        """Parts of a message; results stand first (AR11)."""
+        """Parts of a message, in the order of its blocks."""
         if isinstance(content, str):
             return list(self._texts(content, place))
         if not isinstance(content, list):
@@ -49,8 +49,6 @@ class Blocks:
                 parts.append(self._result(block, here))
             elif kind not in _THOUGHTS:
                 parts += self._plain(kind, block, here, rich=role is Role.USER)
-        if role is Role.USER and any(isinstance(part, Result) for part in parts):
-            parts.sort(key=lambda part: not isinstance(part, Result))
         return parts
 
     def text_only(self, content: object, place: Place) -> list[Text]:

@@ -18,7 +18,7 @@ from pipeline.protocols.fields import Json, Place
 from pipeline.protocols.response_format import read_response_format
 from pipeline.protocols.transcript import Transcript
 from pipeline.stage import Note
-from pipeline.turn import Call, ChoiceMode, Message, ResponseFormat, Role, Text, Tool, ToolChoice, Turn
+from pipeline.turn import Call, ChoiceMode, Message, Part, ResponseFormat, Result, Role, Text, Tool, ToolChoice, Turn
 from pipeline.verdicts import DroppedParameter, ErrorKind
 
 # AR02: Claude Code opens its system prompt with a line that looks like a header and is for the vendor's billing alone.
@@ -91,10 +91,31 @@ def _messages(body: Json, place: Place, blocks: Blocks) -> tuple[Message, ...]:
         if role is Role.SYSTEM:
             transcript.add(role, blocks.text_only(entry.get("content"), here.at("content")))
         else:
-            transcript.add(role, blocks.of_message(entry.get("content"), here.at("content"), role))
+            _join(transcript, role, blocks.of_message(entry.get("content"), here.at("content"), role))
     if not count:
         raise place.at("messages").wrong("at least one message is required")
-    return transcript.messages()
+    return tuple(map(_results_first, transcript.messages()))
+
+
+def _join(transcript: Transcript, role: Role, parts: list[Part]) -> None:
+    """Neighbours of one role are one turn (AR03). Their texts stay apart, so that no words are glued and no marker forms."""
+    last = transcript.last
+    if parts and last is not None and last[0] is role and last[1] and isinstance(last[1][-1], Text) and isinstance(parts[0], Text):
+        parts.insert(0, Text("\n\n"))
+    transcript.join(role, parts)
+
+
+def _results_first(message: Message) -> Message:
+    """Results before words (AR11), also where the two came as neighbours; the same object where they stand so."""
+    if message.role is not Role.USER:
+        return message
+    others = False
+    for part in message.parts:
+        if not isinstance(part, Result):
+            others = True
+        elif others:
+            return structs.replace(message, parts=tuple(sorted(message.parts, key=lambda part: not isinstance(part, Result))))
+    return message
 
 
 def _tools(body: Json, place: Place, got: Collector, *, strict: bool) -> tuple[list[tuple[Tool, bool]], frozenset[str]]:

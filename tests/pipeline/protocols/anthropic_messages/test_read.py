@@ -1,13 +1,17 @@
 """Anthropic Messages requests, rule by rule (AR01 to AR15)."""
 
 import base64
+import itertools
 
 import jsonschema_rs
 import pytest
 
 from pipeline.protocols.anthropic_messages.builtin_tools import builtin_tool
-from pipeline.turn import ChoiceMode, Role, ToolChoice
-from pipeline.verdicts import Api, DroppedParameter, ErrorKind, Noted, ReplacedContent
+from pipeline.settings import Settings
+from pipeline.stages.history_guard import HistoryGuard
+from pipeline.stages.normalize import Normalize
+from pipeline.turn import ChoiceMode, Role, ToolChoice, Turn
+from pipeline.verdicts import Api, DroppedParameter, ErrorKind, HistoryState, Noted, ReplacedContent
 from tests.support import requests_read as reading
 from tests.support.requests_read import Notes, shown
 
@@ -284,6 +288,62 @@ def test_results_stand_before_the_text_of_their_message():
         *result("b", tool_use_id="t2")["content"],
     ]
     assert history({"role": "user", "content": mixed}) == [("user", [("result", "t1", ["a"]), ("result", "t2", ["b"]), "first", "last"])]
+
+
+WHOLE = [
+    {"role": "user", "content": [{"type": "text", "text": "q"}, {"type": "image", "source": {"type": "url", "url": "https://x/y"}}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "t", "signature": "s"},
+            {"type": "text", "text": "Both."},
+            *({"type": "tool_use", "id": name, "name": "ping", "input": {"n": 1}} for name in "ab"),
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            *({"type": "tool_result", "tool_use_id": name, "content": "7 C"} for name in "ab"),
+            {"type": "text", "text": "<system-reminder>x</system-reminder>"},
+        ],
+    },
+]
+
+
+def split(message, cuts):
+    borders = [0, *sorted(cuts), len(message["content"])]
+    return [{**message, "content": message["content"][start:end]} for start, end in itertools.pairwise(borders)]
+
+
+@pytest.mark.parametrize("at", range(len(WHOLE)))
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_neighbours_of_one_role_are_one_turn_wherever_it_was_cut(at, count):
+    """AR03: what several messages of one role say, one says as well; pieces without a block among them."""
+    for cuts in itertools.combinations_with_replacement(range(len(WHOLE[at]["content"]) + 1), count):
+        pieces = split(WHOLE[at], cuts)
+        turn = Normalize(Settings()).prepare(
+            Turn(API, body={"model": "m", "max_tokens": 9, "messages": [*WHOLE[:at], *pieces, *WHOLE[at + 1 :]]}), Notes()
+        )
+        assert shown(turn) == history(*WHOLE)
+        assert turn.state is HistoryState.RESULTS_RECEIVED
+        notes = Notes()
+        assert HistoryGuard(Settings()).prepare(turn, notes) is turn
+        assert notes == [(Noted.HISTORY_CLEAN, {})]
+
+
+def test_texts_of_neighbours_stay_apart_and_results_go_first():
+    say = [{"role": "user", "content": [{"type": "text", "text": text}]} for text in ("<tool", "_calls>")]
+    assert history(*say) == [("user", ["<tool", "\n\n", "_calls>"])]
+    assert history(HELLO[0], CALL, say[0], result("7 C"), say[1]) == [
+        ("user", ["hello"]),
+        ("assistant", [("call", "t1", "ping", {"n": 1})]),
+        ("user", [("result", "t1", ["7 C"]), "<tool", "_calls>"]),
+    ]
+
+
+def test_system_messages_part_neighbours_and_stay_messages_of_their_own():
+    note = {"role": "system", "content": "s"}
+    assert history(HELLO[0], note, note, HELLO[0]) == [("user", ["hello"]), ("system", ["s"]), ("system", ["s"]), ("user", ["hello"])]
 
 
 def test_thoughts_are_dropped_and_nothing_of_them_stays():
