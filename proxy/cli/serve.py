@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--port", type=int, help="Port to bind; goes before the configuration.")
 @click.option("--admin-port", type=int, help="Port of the admin listener; goes before the configuration.")
 @click.option("--workers", type=int, help="Worker processes; goes before the configuration.")
+@click.option("--supervise", is_flag=True, help="Have a supervisor for a single worker too: then SIGHUP reloads the configuration.")
 @click.option("--print-config", is_flag=True, help="Print every effective value as TOML, and end.")
 def command(
     file: Path | None,
@@ -35,6 +36,7 @@ def command(
     admin_port: int | None,
     workers: int | None,
     *,
+    supervise: bool,
     print_config: bool,
 ) -> None:
     """Serve. JSON lines go to standard output."""
@@ -50,7 +52,7 @@ def command(
 
     try:
         given, notifier = take_sockets(environ), Notifier.take(environ)
-        if config.workers > 1:
+        if config.workers > 1 or supervise:
             raise SystemExit(_supervise(config, lambda: _config(file, upstream, environ), environ, given, notifier))
         _serve(config, environ, given, notifier)
     except SystemdError as exc:
@@ -66,9 +68,8 @@ def _serve(config: Config, environ: dict[str, str], given: tuple[socket.socket, 
 
     def ready(addresses: Addresses) -> None:
         if os.isatty(2):
-            LogSink(fd=2).msg(
-                f"Toolgraft listens on http://{addresses.public[0]}:{addresses.public[1]}/v1".encode()
-            )  # a terminal may be stopped
+            words = f"Toolgraft listens on http://{addresses.public[0]}:{addresses.public[1]}/v1"
+            LogSink(fd=2).msg(words.encode())  # a terminal may be stopped, and the loop must not be
 
     try:
         serve(config, environ, Binding(socks=given), on_ready=ready, overseer=Unit(notifier))
@@ -79,7 +80,7 @@ def _serve(config: Config, environ: dict[str, str], given: tuple[socket.socket, 
 def _supervise(
     config: Config, reload: Callable[[], Config], environ: dict[str, str], given: tuple[socket.socket, ...], notifier: Notifier
 ) -> int:
-    """Several processes: this one only looks after them."""
+    """Workers in processes of their own: this one only looks after them."""
     from proxy.supervisor import supervise  # noqa: PLC0415
     from proxy.supervisor.supervisor import announce  # noqa: PLC0415
 

@@ -123,11 +123,6 @@ class TurnCapture:
             attempt["times_ms"].append(self.now_ms())
 
     @property
-    def holds_request(self) -> bool:
-        """Whether there is anything to replay."""
-        return bool(self._request)
-
-    @property
     def size(self) -> int:
         """About how many bytes of memory it takes."""
         pieces = len(self._client) + sum(len(attempt["chunks"]) for attempt in self._attempts)
@@ -215,8 +210,6 @@ class CaptureFolder:
 
     def write_later(self, capture: TurnCapture, turn: Mapping[str, Any], on_fault: Callable[[Exception], None]) -> None:
         """Write one file off the loop; `on_fault` hears when it could not be written. Dropped where too much waits for the disk already."""
-        if not capture.holds_request:  # refused before it became a turn: nothing to replay, and under overload that is most of them
-            return
         size = capture.size
         if self._waiting and self._waiting + size > self._limit:
             self._drop()

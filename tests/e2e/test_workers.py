@@ -23,6 +23,7 @@ from tests.support.scripted_upstream import Script, ScriptedUpstream
 from tests.support.workers import Cluster, alive, cluster, command_of, free_ports, written
 
 needs_nginx = pytest.mark.skipif(nginx_binary() is None, reason="nginx is not installed")
+UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "toolgraft.service"
 EVERY_STAGE = '[log]\nstages = "all"\n'
 
 
@@ -302,6 +303,31 @@ def test_systemd_hears_of_everything_and_a_stuck_worker_is_replaced(tmp_path, sy
             assert workers.readiness(1) == 200
             workers.signal(signal.SIGTERM)
             systemd.until("STOPPING=1")
+
+
+def test_a_single_worker_with_a_supervisor_is_reloaded(tmp_path, systemd):
+    command = next(line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart="))
+    assert "--supervise" in command.split()
+    config, ports, admin = written(tmp_path, "http://127.0.0.1:9", 1)
+    (tmp_path / "stderr.txt").touch()
+    with (tmp_path / "log.jsonl").open("wb") as log:
+        environment = {"PATH": os.environ["PATH"], **systemd.environment}
+        process = subprocess.Popen([*command_of(config), "--supervise"], stdout=log, env=environment)
+        workers = Cluster(process, ports, admin, tmp_path)
+        try:
+            systemd.until("READY=1")
+            config.write_text(config.read_text() + "[limits]\nmax_concurrency = 77\n")
+            workers.signal(signal.SIGHUP)
+            systemd.until("RELOADING=1")
+            systemd.until("READY=1")
+            assert len(workers.until(lambda: workers.events("reloaded"))) == 1
+            assert workers.total(0, "toolgraft_admission_limit") == 77
+            workers.signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+            process.wait()
+    assert workers.family() == []
 
 
 def test_one_process_tells_systemd_too(tmp_path, systemd):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 from proxy.__main__ import main
 from proxy.config import loads
+from tests.support.tools import ROOT
 
 GOOD = '[upstreams.a]\nurl = "http://127.0.0.1:9/v1"\n[[routes]]\nmodel = "qwen*"\n[[routes]]\nmodel = "*"\ncontract = "dsml"\n'
 
@@ -36,6 +38,11 @@ def test_every_module_is_a_command(run):
     for name in ("serve", "check", "demo"):
         assert f"  {name} " in listed
     assert run("nonsense").exit_code == 2
+
+
+def test_the_readme_lists_every_command():
+    listed = re.findall(r"^\| `toolgraft ([\w-]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == main.list_commands(None)
 
 
 def test_a_command_is_imported_when_it_is_asked_for():
@@ -125,7 +132,8 @@ def test_several_workers_get_a_supervisor_and_one_does_without(run, config, monk
     monkeypatch.setattr(proxy.server, "serve", lambda config, *_, **__: ran.append(("serve", config.workers)))
     assert run("serve", "--config", config(GOOD), "--workers", "4").exit_code == 3
     assert run("serve", "--config", config(GOOD)).exit_code == 0
-    assert ran == [("supervise", 4), ("serve", 1)]
+    assert run("serve", "--config", config(GOOD), "--supervise").exit_code == 3  # a reload needs somebody who stays
+    assert ran == [("supervise", 4), ("serve", 1), ("supervise", 1)]
 
 
 def test_what_a_reload_reads_is_the_file_as_it_is_then_with_the_same_options(run, config, monkeypatch):

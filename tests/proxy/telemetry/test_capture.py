@@ -125,7 +125,6 @@ def test_bytes_that_are_no_text_come_back_as_they_were():
 
 def captured(number, size=1000):
     capture = TurnCapture(f"r{number}", 1 << 20)
-    capture.request("openai_chat", "m", {}, b"{}")
     capture.emitted(b"x" * size)
     return capture
 
@@ -237,10 +236,3 @@ async def test_what_others_put_into_the_folder_is_theirs(tmp_path):
     assert left >= set(theirs)
     assert not left & set(ours)
     assert len(left) == len(theirs) + 1
-
-
-async def test_what_was_refused_before_it_became_a_turn_is_not_kept(tmp_path):
-    captures = CaptureFolder(Capture(dir=str(tmp_path)))
-    captures.write_later(TurnCapture("r", 1 << 20), {}, pytest.fail)
-    assert await captures.settle(10)
-    assert list(tmp_path.iterdir()) == []
