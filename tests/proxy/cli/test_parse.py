@@ -113,3 +113,24 @@ def test_pretty_tells_of_errors_and_of_answers_without_a_block():
 def test_raw_takes_the_input_as_one_answer():
     shown = CliRunner().invoke(main, ["parse", "--raw"], input=CALL)
     assert json.loads(shown.output)["calls"][0]["name"] == "look_up"
+
+
+@pytest.mark.parametrize("how", ["file", "standard input"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_raw_leaves_line_ends_as_they_are(tmp_path, end, how):
+    answer = f"So{end}it is.{end}{end}" + CALL.replace("\n", end) + f"```{end}<tool_calls>{end}```{end}end"
+    path = tmp_path / "answer.txt"
+    path.write_bytes(answer.encode())
+    shown = CliRunner().invoke(main, ["parse", "--raw", *([str(path)] if how == "file" else [])], input=answer.encode())
+    assert json.loads(shown.output) == out({"input": answer})[0]
+    assert f"So{end}it is.{end}{end}So.{end}{end}" in json.loads(shown.output)["text"]
+
+
+def test_raw_replaces_bytes_that_are_no_utf_8():
+    shown = CliRunner().invoke(main, ["parse", "--raw"], input=b"a \xff b")
+    assert json.loads(shown.output)["text"] == "a \ufffd b"
+
+
+def test_lines_may_end_as_on_windows():
+    shown = CliRunner().invoke(main, ["parse"], input=b'{"id": 1, "input": "a\\r\\nb"}\r\n\r\n{"id": 2, "input": "c"}\r\n')
+    assert [json.loads(line)["text"] for line in shown.output.splitlines()] == ["a\r\nb", "c"]
