@@ -63,7 +63,7 @@ SHORT_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
 HELD_SECONDS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 30.0, 120.0)
 BYTES = (1024.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 98304.0, 262144.0)
 GEN_AI_SECONDS = (0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 81.92, 300.0, 600.0)
-GEN_AI_TOKENS = tuple(float(4**power) for power in range(0, 12, 1))
+GEN_AI_TOKENS = tuple(float(4**power) for power in range(14))
 FIRST_TOKEN_SECONDS = (0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 
 
@@ -98,6 +98,12 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
 def _histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> Metric:
     return Metric(PREFIX + name, "histogram", text, labels, tuple(buckets))
 
+
+GEN_AI_OPERATION = "chat"
+GEN_AI_PROVIDER = "toolgraft"
+"""Who answers, as the convention asks of what a server measures itself. What the upstream is stands in `toolgraft_upstream_requests`."""
+_GEN_AI_LABELS = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model")
+_GEN_AI_DOMAINS = dict(zip(_GEN_AI_LABELS, ("gen_ai_operation", "gen_ai_provider", "model"), strict=True))
 
 CATALOGUE: tuple[Metric, ...] = (
     # edge
@@ -153,25 +159,25 @@ CATALOGUE: tuple[Metric, ...] = (
         "gen_ai_client_token_usage",
         "histogram",
         "Tokens per turn (OpenTelemetry convention).",
-        ("gen_ai_request_model", "gen_ai_token_type"),
+        (*_GEN_AI_LABELS, "gen_ai_token_type"),
         GEN_AI_TOKENS,
-        {"gen_ai_request_model": "model", "gen_ai_token_type": "gen_ai_token"},
+        {**_GEN_AI_DOMAINS, "gen_ai_token_type": "gen_ai_token"},
     ),
     Metric(
         "gen_ai_server_request_duration_seconds",
         "histogram",
         "Duration of a turn (OpenTelemetry convention).",
-        ("gen_ai_request_model",),
+        _GEN_AI_LABELS,
         GEN_AI_SECONDS,
-        {"gen_ai_request_model": "model"},
+        _GEN_AI_DOMAINS,
     ),
     Metric(
         "gen_ai_server_time_to_first_token_seconds",
         "histogram",
         "Time to the first content (OpenTelemetry convention).",
-        ("gen_ai_request_model",),
+        _GEN_AI_LABELS,
         FIRST_TOKEN_SECONDS,
-        {"gen_ai_request_model": "model"},
+        _GEN_AI_DOMAINS,
     ),
 )
 
@@ -207,6 +213,8 @@ def domains(names: Names) -> dict[str, tuple[str, ...]]:
         "why": tuple(Reject),
         "skip": tuple(SkipReason),
         "type": tuple(TokenType),
+        "gen_ai_operation": (GEN_AI_OPERATION,),
+        "gen_ai_provider": (GEN_AI_PROVIDER,),
         "gen_ai_token": ("input", "output"),
         "reason": tuple(EmulationReason),
         "origin": ("text", "native"),

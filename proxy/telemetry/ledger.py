@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.commands import TurnRecord
 from pipeline.stage import Note
 from pipeline.verdicts import Api, Cause, Invariant, Noted, RefusalKind, UpstreamOutcome, Verdict
-from proxy.telemetry.catalogue import OTHER, Phase, TokenType, code_label
+from proxy.telemetry.catalogue import GEN_AI_OPERATION, GEN_AI_PROVIDER, OTHER, Phase, TokenType, code_label
 from proxy.telemetry.logs import describe
 from proxy.telemetry.turn_line import QUIET, Measured, turn_fields, turn_level
 
@@ -28,6 +28,7 @@ CLIENT_CLOSED = 499
 """nginx's word for a client that left before there was a status."""
 _KEPT = frozenset({"warning", "error"})
 """Levels that sampling never leaves out."""
+_GEN_AI = (GEN_AI_OPERATION, GEN_AI_PROVIDER)
 _WIRE_CAUSES = frozenset({Cause.FIRST, Cause.FAILOVER, Cause.TRANSPORT, Cause.DROPPED_PARAMETER})
 
 
@@ -176,11 +177,11 @@ class Ledger:
         metrics["request_seconds"].observe(total, api, stream, trace_id=trace)
         metrics["overhead_seconds"].observe(measured.overhead_s, api, trace_id=trace)
         metrics["overhead_excess_seconds"].observe(measured.excess_s, trace_id=trace)
-        metrics["gen_ai_server_request_duration_seconds"].observe(total, model)
+        metrics["gen_ai_server_request_duration_seconds"].observe(total, *_GEN_AI, model)
         if record.first_client_byte is not None:
             metrics["first_byte_seconds"].observe(record.first_client_byte - record.started, api, stream, trace_id=trace)
         if record.first_content is not None:
-            metrics["gen_ai_server_time_to_first_token_seconds"].observe(record.first_content - record.started, model)
+            metrics["gen_ai_server_time_to_first_token_seconds"].observe(record.first_content - record.started, *_GEN_AI, model)
         if record.emulated and self._first_verdict is not None:
             metrics["first_attempt_verdicts"].inc(model, self._first_verdict)
         if record.emulated and record.stream:  # an answer in one body waits for its end by nature
@@ -198,8 +199,8 @@ class Ledger:
             metrics["tokens"].inc(model, TokenType.INPUT, by=usage.input_tokens)
             metrics["tokens"].inc(model, TokenType.OUTPUT, by=usage.output_tokens)
             metrics["tokens"].inc(model, TokenType.REASONING, by=usage.reasoning_tokens)
-            metrics["gen_ai_client_token_usage"].observe(usage.input_tokens, model, "input")
-            metrics["gen_ai_client_token_usage"].observe(usage.output_tokens, model, "output")
+            metrics["gen_ai_client_token_usage"].observe(usage.input_tokens, *_GEN_AI, model, "input")
+            metrics["gen_ai_client_token_usage"].observe(usage.output_tokens, *_GEN_AI, model, "output")
 
 
 _DERIVE: dict[Noted, Callable[[Ledger, int, dict[str, Any]], None]] = {

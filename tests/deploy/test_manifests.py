@@ -123,6 +123,14 @@ def test_hadolint_finds_nothing_in_the_dockerfile():
     assert (done.returncode, done.stdout) == (0, "")
 
 
+def test_compose_recommends_no_scaling_that_its_ports_do_not_allow():
+    folder = DEPLOY / "compose"
+    services = yaml.safe_load((folder / "compose.yml").read_text())["services"]
+    recommended = {name for file in folder.iterdir() for name in re.findall(r"--scale (\w+)=", file.read_text())}
+    for name in recommended:
+        assert all("-" in str(port).rsplit(":", 2)[-2] for port in services[name].get("ports", ())), name
+
+
 def test_compose_mounts_and_builds_what_is_there(tmp_path):
     folder = DEPLOY / "compose"
     services = yaml.safe_load((folder / "compose.yml").read_text())["services"]

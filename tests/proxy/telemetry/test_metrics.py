@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 
@@ -17,6 +18,7 @@ from proxy.telemetry.catalogue import CATALOGUE, Names, code_label
 from proxy.telemetry.logs import make_logger
 from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.telemetry import Telemetry
+from tests.support.tools import ROOT
 
 NAMES = Names(models=("qwen*", "deepseek*", "llama"), upstreams=("local", "hosted"), stages=DEFAULT_STAGES)
 
@@ -39,9 +41,39 @@ def test_a_worker_exports_less_than_1500_series():
     assert len(series(Metrics(NAMES))) < 1500
 
 
+def test_series_grow_with_the_configuration_as_the_scaling_page_says():
+    def count(models=0, upstreams=1, dialects=2, more_stages=0):
+        names = (tuple(f"{word}{at}" for at in range(number)) for word, number in zip("mud", (models, upstreams, dialects), strict=True))
+        return len(series(Metrics(Names(*names, stages=tuple(f"s{at}" for at in range(len(DEFAULT_STAGES) + more_stages))))))
+
+    one = count()
+    growth = [count(models=1) - one, count(upstreams=2) - one, count(dialects=3) - one, count(more_stages=1) - one]
+    page = " ".join((ROOT / "docs" / "scaling.md").read_text().split())
+    said = re.search(
+        r"make ([\d,]+), .*? (\d+) more, .*?upstream (\d+), .*?dialect (\d+), .*?stage (\d+): .*?upstreams ([\d,]+), .*? one ([\d,]+)", page
+    )
+    assert said is not None
+    assert [int(number.replace(",", "")) for number in said.groups()] == [one, *growth, count(3, 2), count(20)]
+
+
 def test_every_metric_is_exported_from_the_start():
     exported = b"\n".join(series(Metrics(NAMES))).decode()
     assert [metric.name for metric in CATALOGUE if metric.sample not in exported] == []
+
+
+def test_the_twins_have_the_labels_and_buckets_that_the_convention_asks_for():
+    text = Metrics(NAMES).render("")[0].decode()
+    twins = [line for line in text.splitlines() if line.startswith("gen_ai_")]
+    assert twins
+    for line in twins:
+        assert 'gen_ai_operation_name="chat"' in line
+        assert 'gen_ai_provider_name="toolgraft"' in line
+        assert "gen_ai_token_type=" in line or not line.startswith("gen_ai_client_token_usage")
+    bounds = [
+        float(bound) for bound in re.findall(r'token_usage_bucket\{[^}]*gen_ai_request_model="llama"[^}]*"input"[^}]*le="([\d.e+]+)"', text)
+    ]
+    assert bounds == [4.0**power for power in range(14)]
+    assert bounds[-1] == 67_108_864
 
 
 def test_scrapers_get_the_format_they_ask_for():
