@@ -8,10 +8,15 @@ This module is a leaf: everybody may import it, it imports nobody.
 from __future__ import annotations
 
 import json
+import re
 from typing import NoReturn
 
 import orjson
 
+_ESCAPES = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""Every escape of a JSON text in turn, so that an escaped backslash begins none; `half` is one of a surrogate that has no other half."""
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _LONG_RUN = b"0" * 19
 
@@ -83,6 +88,14 @@ def well_formed(text: str) -> str:
     if not _has_surrogate(text):
         return text
     return "".join("�" if "\ud800" <= ch <= "\udfff" else ch for ch in text)
+
+
+def whole_pairs(text: str) -> str:
+    """JSON text with every escape of a lone surrogate as that of U+FFFD; the same object where there is none."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    mended = _ESCAPES.sub(lambda found: found[0] if found["half"] is None else r"\ufffd", text)
+    return text if mended == text else mended
 
 
 def _has_surrogate(text: str) -> bool:

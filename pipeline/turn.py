@@ -66,12 +66,15 @@ class Arguments:
         return self._value
 
     def text(self) -> str:
-        """JSON text of the object: the client's own bytes where they are one, else compact JSON; for poison the raw text."""
+        """JSON text of the object: the client's own bytes where they are one, else compact JSON; for poison the raw text.
+
+        The one thing changed in those bytes are lone surrogates (N5), which strict readers refuse even as escapes.
+        """
         value = self.value()
         if value is None:
             return self.raw if isinstance(self.raw, str) else json_values.dumps(self.raw)
         if isinstance(self.raw, str) and self.raw.lstrip()[:1] == "{":
-            return self.raw
+            return json_values.whole_pairs(self.raw)
         return json_values.dumps(value)
 
     def __eq__(self, other: object) -> bool:

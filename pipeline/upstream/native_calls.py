@@ -199,7 +199,7 @@ class NativeCalls:
             arguments = Arguments({CUSTOM_INPUT: text})  # the model wrote the raw input as such
         if arguments.value() is None or not name:
             return self._broken(call, name, out, cut=cut)
-        whole = arguments.text()
+        whole = text if call.begun else arguments.text()
         index = self._emitted - 1 if call.begun else self._emitted
         if not call.begun:
             self._emitted += 1
