@@ -10,10 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import os
-import re
 import threading
-import time
 import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -26,6 +23,7 @@ from structlog.typing import FilteringBoundLogger
 from pipeline import json_values
 from pipeline.commands import Send
 from proxy.config.tree import Capture
+from proxy.telemetry.bounded_folder import BoundedFolder
 from proxy.transport import TransportError
 
 FORMAT = 2
@@ -36,9 +34,6 @@ QUEUE_BYTES = 64 << 20
 _KEPT_HEADERS = ("content-type",)
 _PIECE_BYTES = 128
 """What a piece costs in memory beside its bytes, its time and its places in lists."""
-_OWN = re.compile(r"\d{13,}-[A-Za-z0-9._-]+\.json(\.part)?")
-"""The names of files that were written here, whole or not yet: time and request id."""
-_PART = ".part"
 
 
 class Answer(Protocol):
@@ -190,7 +185,7 @@ class CaptureFolder:
     def __init__(self, settings: Capture, log: FilteringBoundLogger | None = None, queue_bytes: int = QUEUE_BYTES) -> None:
         """Take a configuration that names a folder. The folder is made when the first turn is written. `log` hears of captures that are dropped."""
         self._settings = settings
-        self._folder = Path(settings.dir or ".")
+        self._folder = BoundedFolder(Path(settings.dir or "."), settings.max_total_bytes)
         self._log = log
         self._limit = queue_bytes
         self._jobs: deque[_Job] = deque()
@@ -282,33 +277,7 @@ class CaptureFolder:
             self._idle.set()
 
     def _write(self, capture: TurnCapture, turn: Mapping[str, Any]) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        data = capture.document(turn)
-        self._make_room(len(data))
-        path = self._folder / f"{time.time_ns() // 1_000_000:013d}-{capture.rid}.json"
-        part = path.with_name(path.name + _PART)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # the mode must hold from the start
-        try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path
-                file.write(data)
-            part.rename(path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-
-    def _make_room(self, size: int) -> None:
-        """Other workers write and remove here too: a file that is gone already takes no room. What others put here is theirs."""
-        sizes: dict[Path, int] = {}
-        for file in sorted(self._folder.iterdir()):
-            if _OWN.fullmatch(file.name):
-                with contextlib.suppress(FileNotFoundError):
-                    sizes[file] = file.stat().st_size
-        total = sum(sizes.values()) + size
-        for file, taken in sizes.items():
-            if total <= self._settings.max_total_bytes:
-                return
-            file.unlink(missing_ok=True)
-            total -= taken
+        self._folder.write(capture.rid, capture.document(turn))
 
 
 def _text(data: bytes) -> str | dict[str, str]:

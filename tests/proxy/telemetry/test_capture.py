@@ -215,7 +215,7 @@ async def test_a_full_disk_leaves_no_piece_of_a_file(tmp_path, monkeypatch):
 
     captures = CaptureFolder(Capture(dir=str(tmp_path)))
     faults = []
-    monkeypatch.setattr("proxy.telemetry.capture.open", Full, raising=False)
+    monkeypatch.setattr("proxy.telemetry.bounded_folder.open", Full, raising=False)
     captures.write_later(captured(0), {}, faults.append)
     assert await captures.settle(10)
     assert [fault.errno for fault in faults] == [errno.ENOSPC]
