@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Self
 
 from pipeline.events import Failed
 from pipeline.stage import StageError
@@ -34,22 +35,25 @@ class Admission:
         """Whether a further turn would have to wait."""
         return bool(self._limits.max_concurrency) and self.running >= self._limits.max_concurrency
 
+    def ticket(self) -> Ticket:
+        """For one turn: it takes its place when it comes to that, and gives it back when it is over."""
+        return Ticket(self)
+
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """A place for as long as the turn runs.
+        """A place at once, for as long as the block runs. Raises what `Ticket.take` raises."""
+        with self.ticket() as ticket:
+            await ticket.take()
+            yield
 
-        Raises StageError: RATE_LIMIT when the queue is full, OVERLOADED when the wait was too long, SHUTTING_DOWN at the end of the process.
-        """
+    async def enter(self) -> None:
+        """Take a place, to be given back with `leave`."""
         if self._closed:
             raise self._refusal(Reject.DRAINING, ErrorKind.SHUTTING_DOWN, "it is shutting down")
         if self.saturated or self._waiting:
             await self._wait()
         else:
             self.running += 1
-        try:
-            yield
-        finally:
-            self._leave()
 
     async def _wait(self) -> None:
         if len(self._waiting) >= self._limits.max_queue:
@@ -63,7 +67,7 @@ class Admission:
             if place in self._waiting:
                 self._waiting.remove(place)
             elif place.done() and not place.cancelled() and place.exception() is None:
-                self._leave()  # the place came in the same moment: hand it on
+                self.leave()  # the place came in the same moment: hand it on
             if isinstance(exc, TimeoutError):
                 raise self._refusal(Reject.QUEUE_TIMEOUT, ErrorKind.OVERLOADED, "no place became free in time") from None
             raise
@@ -76,7 +80,7 @@ class Admission:
             if not place.done():
                 place.set_exception(self._refusal(Reject.DRAINING, ErrorKind.SHUTTING_DOWN, "it is shutting down"))
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Hand the place to the longest waiting turn, or free it."""
         while self._waiting:
             place = self._waiting.popleft()
@@ -88,3 +92,33 @@ class Admission:
     def _refusal(self, why: Reject, kind: ErrorKind, message: str) -> StageError:
         self._on_reject(why)
         return StageError(Failed(kind, f"The server is busy: {message}.", retry_after=str(self._limits.retry_after_s), retryable=True))
+
+
+class Ticket:
+    """One turn's place, taken once, given back when the block ends."""
+
+    __slots__ = ("_admission", "_taken")
+
+    def __init__(self, admission: Admission) -> None:
+        """Begin without a place."""
+        self._admission = admission
+        self._taken = False
+
+    async def take(self) -> None:
+        """Wait for the place, where it is not there yet.
+
+        Raises StageError: RATE_LIMIT when the queue is full, OVERLOADED when the wait was too long, SHUTTING_DOWN at the end of the process.
+        """
+        if not self._taken:
+            await self._admission.enter()
+            self._taken = True
+
+    def __enter__(self) -> Self:
+        """Begin the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the place back."""
+        if self._taken:
+            self._taken = False
+            self._admission.leave()

@@ -34,7 +34,7 @@ class App:
         self._shared = shared
         self._base = base_path
         self.turns = TurnEndpoint(shared)
-        self._small = SmallEndpoints(shared.limits, shared.intake, shared.routes, shared.transport)
+        self._small = SmallEndpoints(shared.limits, shared.intake, shared.routes, shared.transport, shared.admission)
         self._turn_paths = _with_and_without_version(_TURNS)
         self._count_paths = _with_and_without_version(_COUNTS)
 

@@ -1,7 +1,8 @@
 """A request's body off the wire: whole, decompressed, within its limits, in time.
 
 In: an aiohttp request. Out: bytes, or a StageError with a 4xx of its own. Promise: no more than `max_body_bytes` is ever held, before or after
-decompression; a body that drips has `body_s` seconds in all (aiohttp has no such deadline).
+decompression; a body that drips has `body_s` seconds in all (aiohttp has no such deadline). What is big or packed asks for a place first, so that the
+bodies of requests that wait take little memory.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import ClientPayloadError, web
@@ -23,21 +24,32 @@ _IN_A_THREAD = 64 << 10
 """Compressed bodies above this size are unpacked off the loop: 32 MiB take some 100 ms."""
 
 
-async def read_body(request: web.BaseRequest, limits: Limits) -> bytes:
-    """The body. Raises StageError: TOO_LARGE, TIMEOUT, or INVALID_REQUEST with status 400, 415 or 417."""
+BIG_BYTES = 1 << 20
+"""A body above this size is read with its place alone."""
+Admit = Callable[[], Awaitable[object]]
+"""Waits for a place. Raises StageError where there is none to be had."""
+
+
+async def read_body(request: web.BaseRequest, limits: Limits, admit: Admit) -> bytes:
+    """The body. `admit` is awaited, perhaps more than once, before more than BIG_BYTES are held.
+
+    Raises StageError: TOO_LARGE, TIMEOUT, or INVALID_REQUEST with status 400, 415 or 417, and whatever `admit` raises.
+    """
     headers = request.headers
     if request.content_length is not None and request.content_length > limits.max_body_bytes:
         raise _too_large(limits)
     encoding = headers.get("Content-Encoding", "").strip().lower()
     unpack = None if encoding in ("", "identity") else _unpacker(encoding)
+    if unpack is not None or (request.content_length or 0) > BIG_BYTES:
+        await admit()
     if "Expect" in headers:
         await _expect(request, headers["Expect"])
     try:
         if request.content.is_eof():
-            raw = await _read(request, limits)
+            raw = await _read(request, limits, admit)
         else:
             async with asyncio.timeout(limits.body_s):
-                raw = await _read(request, limits)
+                raw = await _read(request, limits, admit)
     except TimeoutError:
         raise StageError(Failed(ErrorKind.TIMEOUT, "The request body did not arrive in time.")) from None
     except (ClientPayloadError, web.RequestPayloadError, ValueError):
@@ -49,12 +61,14 @@ async def read_body(request: web.BaseRequest, limits: Limits) -> bytes:
     return unpack(raw, limits)
 
 
-async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
+async def _read(request: web.BaseRequest, limits: Limits, admit: Admit) -> bytes:
     first = await request.content.readany()
     if request.content.at_eof() and len(first) <= limits.max_body_bytes:
         return first
     body = bytearray(first)
     while len(body) <= limits.max_body_bytes:
+        if len(body) > BIG_BYTES:
+            await admit()
         piece = await request.content.readany()
         if not piece:
             return bytes(body)

@@ -17,6 +17,7 @@ from pipeline.protocols.count_tokens import count
 from pipeline.protocols.models import model_body, models_body, token_count_body
 from pipeline.stage import StageError
 from pipeline.verdicts import Api, ErrorKind
+from proxy.admission import Admission
 from proxy.body import read_body
 from proxy.config.tree import Limits
 from proxy.errors import json_response
@@ -28,21 +29,23 @@ from proxy.transport import Transport
 class SmallEndpoints:
     """Serves what is no turn. Every answer carries the request id."""
 
-    def __init__(self, limits: Limits, intake: Intake, routes: Routes, transport: Transport) -> None:
+    def __init__(self, limits: Limits, intake: Intake, routes: Routes, transport: Transport, admission: Admission) -> None:
         """Take what they share with turns."""
         self._limits = limits
         self._intake = intake
         self._routes = routes
         self._transport = transport
+        self._admission = admission
         self._started = int(time.time())
 
     async def count_tokens(
         self, request: web.BaseRequest, api: Api, rid: str, failed: Callable[[str, BaseException], None]
     ) -> web.Response:
         """An estimate of the input tokens of a request, the contract included. `failed` hears of stages that raised: it goes on without them."""
-        raw = await read_body(request, self._limits)
-        turn, plan = self._intake.turn(api, raw, request.headers, rid, count_only=True)
-        return json_response(200, token_count_body(api, count(prepared(turn, plan, failed))), rid)
+        with self._admission.ticket() as ticket:
+            raw = await read_body(request, self._limits, ticket.take)
+            turn, plan = self._intake.turn(api, raw, request.headers, rid, count_only=True)
+            return json_response(200, token_count_body(api, count(prepared(turn, plan, failed))), rid)
 
     async def models(self, request: web.BaseRequest, api: Api, rid: str) -> web.Response:
         """Every model with a route of its own name; where a route takes names by pattern, those it leads to of its upstreams' models (U-M)."""

@@ -19,7 +19,7 @@ from pipeline.events import Failed
 from pipeline.exchange import Exchange
 from pipeline.stage import StageError
 from pipeline.verdicts import Api, ErrorKind, Verdict
-from proxy.admission import Admission
+from proxy.admission import Admission, Ticket
 from proxy.body import read_body
 from proxy.client import Client
 from proxy.config.tree import Limits
@@ -130,9 +130,10 @@ class _Serving:
     async def _answer(self) -> web.StreamResponse:
         try:
             self._key = self._admitted_key()
-            raw = await self._body()
-            self._ledger.measured.in_bytes = len(raw)
-            async with self._shared.admission.place():
+            with self._shared.admission.ticket() as ticket:
+                raw = await self._body(ticket)
+                self._ledger.measured.in_bytes = len(raw)
+                await ticket.take()
                 return await self._drive(raw)
         except StageError as exc:
             return self._refuse(exc.failed)
@@ -145,10 +146,10 @@ class _Serving:
                 raise ConnectionError("an answer that broke off") from exc
             return self._refuse(INTERNAL)
 
-    async def _body(self) -> bytes:
+    async def _body(self, ticket: Ticket) -> bytes:
         try:
             async with asyncio.timeout(None) as self._reading:
-                return await read_body(self._request, self._shared.limits)
+                return await read_body(self._request, self._shared.limits, ticket.take)
         except TimeoutError:
             retry_after = str(self._shared.limits.retry_after_s)
             raise StageError(

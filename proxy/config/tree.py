@@ -85,7 +85,9 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one process takes on."""
 
-    max_concurrency: Annotated[int, _at_least(0, "Turns running at once; 0 means no limit.")] = 2000
+    max_concurrency: Annotated[
+        int, _at_least(0, "Turns running at once; 0 means no limit. A body above 1 MiB is read once its turn has a place.")
+    ] = 2000
     max_queue: Annotated[int, _at_least(0, "Turns waiting for a place; more get 429 with Retry-After.")] = 200
     queue_s: Annotated[float, _at_least(0, "Longest wait for a place; then 503 with Retry-After.")] = 10.0
     retry_after_s: Annotated[int, _at_least(1, "Retry-After of requests turned away.")] = 5

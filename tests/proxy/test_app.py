@@ -254,6 +254,22 @@ async def test_too_many_at_once_wait_and_then_are_told_when_to_come_back():
         await asyncio.gather(first, return_exceptions=True)
 
 
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
+async def test_a_big_body_waits_for_a_place_before_it_is_read(path):
+    transport = HandTransport([])
+    async with service(transport, limits=Limits(max_concurrency=1, max_queue=0)) as running:
+        first = asyncio.create_task(ask(running, "POST", "/v1/messages", json={"model": "m"}))
+        await asyncio.wait_for(transport.waiting.wait(), 5)
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {16 << 20}\r\n\r\n".encode())
+        assert (await asyncio.wait_for(reader.readline(), 5)).startswith(b"HTTP/1.1 429")
+        writer.close()
+        first.cancel()
+        await asyncio.gather(first, writer.wait_closed(), return_exceptions=True)
+        await running.settled()
+        assert running.shared.admission.running == 0
+
+
 # --- the small answers --------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import io
 import zlib
 from contextlib import asynccontextmanager
 
@@ -11,8 +12,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from pipeline.events import Failed
 from pipeline.stage import StageError
-from proxy.body import read_body
+from pipeline.verdicts import Api, ErrorKind
+from proxy.body import BIG_BYTES, read_body
 from proxy.config.tree import Limits
 from proxy.errors import refusal
 from proxy.http_server import HttpServer
@@ -21,15 +24,17 @@ from tests.support.raw_http import converse
 LIMITS = Limits(max_body_bytes=100_000, body_s=0.3)
 
 
+async def at_once():
+    """Nobody waits for a place."""
+
+
 @asynccontextmanager
-async def echo():
+async def echo(limits=LIMITS, admit=at_once):
     """A server that answers with the body it read, or with the refusal."""
 
     async def handle(request):
-        from pipeline.verdicts import Api
-
         try:
-            return web.Response(body=await read_body(request, LIMITS))
+            return web.Response(body=await read_body(request, limits, admit))
         except StageError as exc:
             return refusal(Api.OPENAI_CHAT, exc.failed, "req_1")
 
@@ -139,3 +144,51 @@ async def test_expect_is_answered_before_the_body():
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         writer.close()
         await writer.wait_closed()
+
+
+# --- bodies of those who wait -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(("size", "asked"), [(BIG_BYTES, False), (3 * BIG_BYTES, True)])
+async def test_a_big_body_is_read_with_its_place_alone(size, asked, chunked):
+    place, came = asyncio.Event(), asyncio.Event()
+
+    async def admit():
+        came.set()
+        await place.wait()
+
+    async def pieces():
+        for at in range(0, size, 1 << 16):
+            yield b"x" * min(1 << 16, size - at)
+
+    async with echo(Limits(), admit) as port:
+        posted = asyncio.create_task(post(port, pieces() if chunked else io.BytesIO(b"x" * size)))
+        if asked:
+            await asyncio.wait_for(came.wait(), 5)
+            await asyncio.sleep(0.05)
+            assert not posted.done()
+            place.set()
+        status, body = await asyncio.wait_for(posted, 5)
+    assert (status, len(body), came.is_set()) == (200, size, asked)
+
+
+async def test_what_is_packed_unfolds_with_its_place_alone():
+    asked = []
+
+    async def admit():
+        asked.append(True)
+
+    async with echo(admit=admit) as port:
+        assert (await post(port, gzip.compress(TEXT), **{"Content-Encoding": "gzip"}))[1] == TEXT
+    assert asked
+
+
+async def test_without_a_place_a_big_body_is_refused_unread():
+    async def admit():
+        raise StageError(Failed(ErrorKind.RATE_LIMIT, "full", retry_after="5"))
+
+    async with echo(Limits(), admit) as port:
+        head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {2 * BIG_BYTES}\r\nExpect: 100-continue\r\n\r\n"
+        raw = await converse(port, head.encode())
+    assert raw.startswith(b"HTTP/1.1 429")
