@@ -15,7 +15,7 @@ import msgspec
 from pipeline.refusals.context import Context
 from pipeline.refusals.notation import Alive, Run
 from pipeline.refusals.phrases import Guard, Language, Opening, Phrase, contractions, languages
-from pipeline.refusals.words import ASK, COMMA, END, FENCE, Words
+from pipeline.refusals.words import ASK, COMMA, END, FENCE, UNQUOTE, Words
 from pipeline.verdicts import Hold, RefusalKind
 
 GRACE = 20
@@ -74,6 +74,7 @@ class Scan:
         self._preamble = False
         self._alive = Alive.NO
         self._fenced = False
+        self._unquoted = False
         self._worded = False
         # once a rule, however often it is met: the work at a sentence's end is bounded by the data
         self._guards: dict[str, Guard] = {}
@@ -152,6 +153,12 @@ class Scan:
             return
         if self._fenced:
             return
+        if word == UNQUOTE:
+            self._unquoted = True
+            return
+        if self._unquoted and word not in (COMMA, END, ASK):
+            self._unquoted = False
+            self._forget()
         was_alive, self._alive = self._alive, self._step(word, position)
         if self._decided():
             return
@@ -219,6 +226,13 @@ class Scan:
         self._found = {}
         self._guards = {}
         self._polite = self._preamble = self._worded = False
+        for _, run, _ in self._runs:
+            run.restart()
+
+    def _forget(self) -> None:
+        """What was read so far was a quotation."""
+        self._found = {}
+        self._pending = self._pending_phrase = None
         for _, run, _ in self._runs:
             run.restart()
 

@@ -21,7 +21,7 @@ a word depends on the data alone, never on the text before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from itertools import product
 
@@ -98,13 +98,13 @@ class Notation:
         return [(("words", frozenset({words})),)]
 
     def _literal(self, token: str, pattern: str) -> list[str]:
-        words = self._fold(token.strip("*"))
+        if token.startswith("*"):
+            if not token[1:].isalnum():
+                raise NotationError(f"{pattern!r}: {token!r} is no ending")
+            return [token]  # no word of its own, so nothing to fold
+        words = self._fold(token.removesuffix("*"))
         if not words or any(word in (COMMA, END, ASK) for word in words):
             raise NotationError(f"{pattern!r}: {token!r} is no word")
-        if token.startswith("*"):
-            if token.endswith("*") or len(words) > 1:
-                raise NotationError(f"{pattern!r}: {token!r} is no ending")
-            return ["*" + words[0]]
         return [*words[:-1], words[-1] + "*"] if token.endswith("*") else words
 
     def _alternatives(self, texts: Iterable[str]) -> list[Row]:
@@ -188,19 +188,19 @@ class Node:
             node = level.setdefault(word.strip("*"), Node())
         return node
 
-    def after(self, word: str) -> Iterator[Node]:
+    def after(self, word: str) -> list[Node]:
         """The places that a word leads to: by its whole, its beginning and its end."""
-        found = self.children.get(word)
-        if found is not None:
-            yield found
+        whole = self.children.get(word)
+        found = [] if whole is None else [whole]
         for length, level in self.stems.items():
-            found = level.get(word[:length])
-            if found is not None:
-                yield found
+            node = level.get(word[:length])
+            if node is not None:
+                found.append(node)
         for length, level in self.endings.items():
-            found = level.get(word[-length:])
-            if found is not None:
-                yield found
+            node = level.get(word[-length:])
+            if node is not None:
+                found.append(node)
+        return found
 
     def settle(self, masks: Sequence[int]) -> int:
         """Turn class numbers into state masks, once all is built; returns all states that this tree can serve."""

@@ -18,6 +18,8 @@ END = "."
 ASK = "?"
 FENCE = "```"
 OPAQUE = '"'
+UNQUOTE = "”"
+"""The quote that the answer began with ends: what stood in it was somebody else's, should the answer go on."""
 
 _ASCII_WORD = re.compile("[A-Za-z0-9_]+")
 _APOSTROPHES = frozenset("'’‘ʼ´′‛")
@@ -60,6 +62,7 @@ class Words:
         "_dots",
         "_fresh",
         "_inner",
+        "_lead",
         "_opened",
         "_pending",
         "_quote",
@@ -81,6 +84,7 @@ class Words:
         self._quote = ""  # the characters that close the quote we are in
         self._inner: list[str] = []  # words inside the quote or span
         self._opened = False
+        self._lead = ""  # the characters that close the quote the answer began with
         self._started = False
         self._fresh = True  # no word of this sentence yet
         self._spaced = True  # the last character was a space
@@ -233,10 +237,14 @@ class Words:
         if self._quote:
             if char in self._quote:
                 self._end_quote(out)
+        elif self._lead and char in self._lead:
+            self._lead = ""
+            out.append((UNQUOTE, self.position))
         elif self._started or self._opened:
             self._quote = _QUOTES.get(char, "")
         else:
             self._opened = True  # an answer that is quoted as a whole speaks for itself
+            self._lead = _QUOTES.get(char, "")
 
     def _end_quote(self, out: list[tuple[str, int]]) -> None:
         self._quote = ""

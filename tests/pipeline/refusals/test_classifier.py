@@ -46,8 +46,8 @@ def test_unseen_texts_do_as_well():
     assert len(UNSEEN) >= 120
     missed = [case["id"] for case in UNSEEN if wrong(case) and case["is_refusal"]]
     assert [case["id"] for case in UNSEEN if wrong(case) and not case["is_refusal"]] == []
-    # both tell what the user could do, with no word of a limit: an answer as well as a deflection
-    assert missed == ["v020", "w019"]
+    # it tells what the user could do, with no word of a limit: an answer as well as a deflection
+    assert missed == ["w019"]
 
 
 @pytest.mark.parametrize("some", [SHARED, UNSEEN])

@@ -44,6 +44,8 @@ def matches(pattern, text, *, tool=no, topic=no):
         ("no tools ~3", "no tools", "no"),
         ("open @file", "open a.txt", "open file"),
         ("{a|b {c|d}} e", "b d e", "b e"),
+        ("*ly gone tools", "sadly gone tools", "lying gone tools"),
+        ("{a *ly? b|c} e", "a really b e", "a real b e"),
     ],
 )
 def test_a_pattern_matches_what_it_says(pattern, yes, no_):
@@ -57,7 +59,7 @@ def test_tools_and_topics_are_asked_of_the_context():
     assert matches("tool for @topic", "tool for reading", topic=lambda word: word == "reading")
 
 
-@pytest.mark.parametrize("pattern", ["", "{a", "a}", "NOPE b", "LOOP", "~3 a", "a? b?", "!", "a ^ b"])
+@pytest.mark.parametrize("pattern", ["", "{a", "a}", "NOPE b", "LOOP", "~3 a", "a? b?", "!", "a ^ b", "*", "*ly*"])
 def test_bad_patterns_are_refused_by_name(pattern):
     with pytest.raises(NotationError):
         matches(pattern, "a")
@@ -65,7 +67,15 @@ def test_bad_patterns_are_refused_by_name(pattern):
 
 def test_a_pattern_that_multiplies_out_too_far_is_refused():
     with pytest.raises(NotationError, match="rows"):
-        Notation({"W": [f"a{i} b?" for i in range(40)]}, lambda part: fold(part, {})).rows("W W W W")
+        Notation({"W": [f"a{i} ~1 b" for i in range(40)]}, lambda part: fold(part, {})).rows("W W W W")
+
+
+def test_rows_of_words_alone_cost_no_states_of_their_own():
+    few, many = Machine(), Machine()
+    for machine, classes in ((few, {"W": ["a"]}), (many, {"W": ["a", "b {c|d}? e?", "f {g|h i} *ly"]})):
+        for row in Notation(classes, lambda part: fold(part, {})).rows("W tools"):
+            machine.add(row, 0)
+    assert many.size == few.size
 
 
 def test_alive_while_a_pattern_may_still_end():
