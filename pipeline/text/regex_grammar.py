@@ -20,7 +20,8 @@ Matches = Callable[[str], bool]
 _KEPT = 64
 _MAX_DEFINITION_CHARS = 65_536
 _OPTIONS = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
-_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|\(\?[A-Za-z-]+[:)]|.", re.DOTALL)
+# A class that never ends is one piece to the end: no engine takes it, and it is not to be looked for again from each bracket in it (S14).
+_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\\?\Z)|\.|\(\?[A-Za-z-]+[:)]|.", re.DOTALL)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -44,3 +44,9 @@ def test_no_pattern_backtracks():
     grammar = regex_grammar("(a+)+b")
     assert grammar is not None
     assert growth(lambda size: "a" * size, grammar, 20_000, 8) < 3
+
+
+@pytest.mark.parametrize("unit", ["[", "[^", "[\\\\", "(?i"])
+@pytest.mark.parametrize("tail", ["", "\\"])
+def test_a_definition_is_read_in_proportion(unit: str, tail: str):
+    assert growth(lambda size: unit * (size // len(unit)) + tail, regex_grammar.__wrapped__, 4_000, 8, rounds=1) < 4
