@@ -25,7 +25,8 @@ _TABLES: tuple[tuple[str, type[msgspec.Struct]], ...] = (
 _INTRODUCTION = """# Configuration
 
 Toolgraft reads one TOML file (`toolgraft serve --config FILE`), or none at all (`toolgraft serve --upstream URL`). `toolgraft check --config FILE`
-names every mistake with its key; `toolgraft serve --print-config` shows every effective value. A key that is not listed here is an error.
+names every mistake with its key; `toolgraft serve --print-config` shows every effective value, and the keys without one as
+comments; users, passwords and query values of URLs are masked there. A key that is not listed here is an error.
 
 Environment variables go before the file: `TOOLGRAFT_`, then the path, with `__` between its parts. `TOOLGRAFT_LISTEN__PORT=9000`,
 `TOOLGRAFT_RETRY__MAX_RETRIES=1`, `TOOLGRAFT_UPSTREAMS__LOCAL__URL=http://127.0.0.1:8000`, `TOOLGRAFT_ROUTES__0__CONTRACT=dsml`; lists as

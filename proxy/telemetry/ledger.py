@@ -175,8 +175,9 @@ class Ledger:
             metrics["emulation"].inc(record.emulation_reason)
         total = measured.ended - record.started
         metrics["request_seconds"].observe(total, api, stream, trace_id=trace)
-        metrics["overhead_seconds"].observe(measured.overhead_s, api, trace_id=trace)
-        metrics["overhead_excess_seconds"].observe(measured.excess_s, trace_id=trace)
+        if measured.overhead_s is not None and measured.excess_s is not None:  # turned away at the door: no work, and no measure of it
+            metrics["overhead_seconds"].observe(measured.overhead_s, api, trace_id=trace)
+            metrics["overhead_excess_seconds"].observe(measured.excess_s, trace_id=trace)
         metrics["gen_ai_server_request_duration_seconds"].observe(total, *_GEN_AI, model)
         if record.first_client_byte is not None:
             metrics["first_byte_seconds"].observe(record.first_client_byte - record.started, api, stream, trace_id=trace)

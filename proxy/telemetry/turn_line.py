@@ -19,13 +19,13 @@ _PIECE_BYTES = 16 << 10
 
 
 class Measured(msgspec.Struct):
-    """What only the driver knows of a turn. Times in seconds on the same clock as the record's."""
+    """What only the driver knows of a turn. Times in seconds on the same clock as the record's; none where it never came to that."""
 
     model: str = "other"
     upstream: str | None = None
     key: str | None = None
     ended: float = 0.0
-    overhead_s: float = 0.0
+    overhead_s: float | None = None
     pieces: int = 0
     upstream_first_byte_s: float | None = None
     in_bytes: int = 0
@@ -36,9 +36,9 @@ class Measured(msgspec.Struct):
         self.pieces += 1 + size // _PIECE_BYTES
 
     @property
-    def excess_s(self) -> float:
+    def excess_s(self) -> float | None:
         """The overhead that the length of the answer does not explain: what slowness is judged by, for a long healthy stream adds up to much."""
-        return max(self.overhead_s - self.pieces * PIECE_S, 0.0)
+        return None if self.overhead_s is None else max(self.overhead_s - self.pieces * PIECE_S, 0.0)
 
 
 QUIET = frozenset({Verdict.CALL, Verdict.NATIVE_CALL, Verdict.TEXT, Verdict.PASSED})
@@ -81,7 +81,7 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
         "excess_ms": _ms(measured.excess_s, 0.0),
         "pieces": measured.pieces or None,
         "held_ms": _ms(record.held_s, 0.0),
-        "in_bytes": measured.in_bytes,
+        "in_bytes": measured.in_bytes or None,
         "out_bytes": measured.out_bytes,
     }
     if usage is not None:

@@ -239,9 +239,21 @@ def test_sampling_leaves_out_quiet_turns_only_and_says_so(lines):
 def test_nothing_is_said_about_a_request_that_was_not_read(lines):
     telemetry = make(lines)
     turn_of(telemetry).conclude(TurnRecord(api=Api.OPENAI_CHAT, verdict=Verdict.REJECTED, error=ErrorKind.AUTHENTICATION, status=401))
-    unknown = {"stream", "emulated", "emulation_reason", "tools_offered", "tool_choice", "history", "state"}
+    unknown = {
+        "in_bytes",
+        "overhead_ms",
+        "excess_ms",
+        "stream",
+        "emulated",
+        "emulation_reason",
+        "tools_offered",
+        "tool_choice",
+        "history",
+        "state",
+    }
     assert unknown & set(lines[0]) == set()
     assert sum(value(telemetry, "emulation_total", reason=reason) for reason in EmulationReason) == 0
+    assert value(telemetry, "overhead_seconds_count", api="openai_chat") == value(telemetry, "overhead_excess_seconds_count") == 0
     turn_of(telemetry).conclude(TurnRecord(api=Api.OPENAI_CHAT, read=True, verdict=Verdict.TEXT, status=200))
     assert (lines[1]["emulation_reason"], lines[1]["tools_offered"]) == ("no_tools", 0)
     assert value(telemetry, "emulation_total", reason="no_tools") == 1
