@@ -178,6 +178,15 @@ class AnswerReader(ABC):
 
     def _call(self, entry: object, out: list[Event]) -> None:
         self._calls.take(entry, out, odd=self._frames.odd)
+        if self._calls.unwanted:
+            self._show_unwanted(out)
+
+    def _show_unwanted(self, out: list[Event]) -> None:
+        """Calls that are none any more, as code of their own: whatever stands in them means nothing there (S4)."""
+        for text in self._calls.unwanted:
+            lead = "\n\n" if self._at else ""
+            self._text(f"{lead}```json\n{text}\n```\n", out)
+        self._calls.unwanted.clear()
 
     def _stopped(self, reason: str, out: list[Event]) -> None:
         """Take a finish reason in any of its spellings (U04). A later one counts only where it says more than "stop"."""
@@ -192,6 +201,7 @@ class AnswerReader(ABC):
         self._flush(out)
         reason = self._reason or FinishReason.STOP
         failed = self._calls.end(out, cut=cut or reason in _CUT_OFF)
+        self._show_unwanted(out)
         self._ended = True
         if failed is not None:
             out.append(failed)

@@ -3,15 +3,16 @@
 In: entries of `tool_calls` in the order they came: an index that is missing, starts at 1 or is always 0, an id or a name that comes
 once, every time or empty later, arguments whole, split or as an object. Out: calls one after the other, numbered from 0, each whole
 (or live: begun, its arguments as they come, then whole), with JSON text of an object as arguments, and with what the upstream wants back
-with it (`extra_content`). Promise: never raises; a call that stays without a name or without an object is no call, and is told as a
-block that is not legal (S13, E4).
+with it (`extra_content`), echo escapes undone (C10). Promise: never raises; a call that stays without a name or without an object is no
+call, and is told as a block that is not legal (S13, E4); so is one that the caller's choice rules out (C3), and its words are `unwanted`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pipeline import json_values
+from pipeline.dialects.calls import unescaped
 from pipeline.events import NO_SPAN, ArgumentsDelta, BlockSeen, CallBegun, CallDone, Event, Failed
 from pipeline.turn import CUSTOM_INPUT, Arguments, ToolKind, Turn
 from pipeline.upstream.native import names_of
@@ -70,11 +71,15 @@ class _Call:
 class NativeCalls:
     """The calls of one answer. With `live`, arguments go out as they come, one call at a time."""
 
-    __slots__ = ("_by_id", "_by_index", "_calls", "_emitted", "_kinds", "_live", "_names", "_open")
+    __slots__ = ("_allowed", "_by_id", "_by_index", "_calls", "_emitted", "_escaped", "_kinds", "_live", "_names", "_open", "unwanted")
 
     def __init__(self, turn: Turn, *, live: bool) -> None:
         """Begin with no call; the turn's tools say which names stand for which."""
-        self._live = live
+        self._escaped = turn.emulation is not None and turn.emulation.escaped
+        self._live = live and not self._escaped  # an escape may lie across two pieces, and be spelled as a JSON escape
+        self._allowed = _allowed(turn)
+        self.unwanted: list[str] = []
+        """Calls that the caller's choice rules out, each as JSON text of its name and arguments, for the reader to take as text."""
         self._names = names_of(turn)
         self._kinds = {tool.name: tool.kind for tool in turn.tools}
         self._calls: list[_Call] = []
@@ -177,7 +182,7 @@ class NativeCalls:
     def _stream(self, call: _Call, out: list[Event]) -> None:
         name = self._names.back(call.name)
         if not call.begun:
-            if not name or not call.is_object or self._kinds.get(name) is ToolKind.CUSTOM:
+            if not name or not call.is_object or self._rules_out(name) or self._kinds.get(name) is ToolKind.CUSTOM:
                 return
             call.begun = True
             self._emitted += 1
@@ -199,6 +204,11 @@ class NativeCalls:
             arguments = Arguments({CUSTOM_INPUT: text})  # the model wrote the raw input as such
         if arguments.value() is None or not name:
             return self._broken(call, name, out, cut=cut)
+        if self._escaped:
+            arguments = _unescaped(arguments)
+        if self._rules_out(name):
+            self._turn_away(name, arguments, out)
+            return None
         whole = text if call.begun else arguments.text()
         index = self._emitted - 1 if call.begun else self._emitted
         if not call.begun:
@@ -209,6 +219,16 @@ class NativeCalls:
         out.append(CallDone(index, name, whole, native=True, kind=kind, extra=call.extra))
         return None
 
+    def _rules_out(self, name: str) -> bool:
+        return self._allowed is not None and name not in self._allowed
+
+    def _turn_away(self, name: str, arguments: Arguments, out: list[Event]) -> None:
+        """A call that may not be made is what it is where it leaks as text: a block that stays text (C3, CR04, X33)."""
+        text = json_values.dumps({"name": name, "arguments": arguments.value()})
+        fault = f"tool_choice does not allow the tool {name!r}"
+        out.append(BlockSeen(DIALECT, BlockOutcome.UNKNOWN_TOOL, NO_SPAN, names=(name,), fault=fault, text=text[:_QUOTED_CHARS]))
+        self.unwanted.append(text)
+
     def _broken(self, call: _Call, name: str, out: list[Event], *, cut: bool) -> Failed | None:
         if call.begun:
             return Failed(ErrorKind.BROKEN_CALL, "The upstream's tool call ended before its arguments were whole.", retryable=False)
@@ -217,6 +237,21 @@ class NativeCalls:
         names = (name,) if name else ()
         out.append(BlockSeen(DIALECT, outcome, NO_SPAN, names=names, fault=fault, text=call.text()[:_QUOTED_CHARS]))
         return None
+
+
+def _allowed(turn: Turn) -> Collection[str] | None:
+    """The names that may be called; None for any. Where tools are the upstream's own affair, so is a choice of one of them."""
+    choice = turn.tool_choice
+    if choice.name is not None and turn.emulation is not None:
+        return (choice.name,)
+    return choice.allowed
+
+
+def _unescaped(arguments: Arguments) -> Arguments:
+    """The arguments with echo escapes undone; the same object where there are none."""
+    value = arguments.value()
+    plain = unescaped(value)
+    return arguments if plain == value else Arguments(plain)
 
 
 def _text_of(value: object) -> str:
