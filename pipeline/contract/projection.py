@@ -22,11 +22,15 @@ from pipeline.history import records
 from pipeline.turn import Call, Message, Part, Result, Role, Text, text_of
 
 
-class Voice(Protocol):
-    """Words what the messages hold."""
+class Speaker(Protocol):
+    """Words texts."""
 
     def text(self, text: str) -> str:
         """Somebody's text."""
+
+
+class Voice(Speaker, Protocol):
+    """Words what the messages hold."""
 
     def calls(self, calls: Sequence[Call]) -> str:
         """Calls that stand together."""
@@ -103,12 +107,12 @@ def _end_of_results(messages: Sequence[Message], at: int) -> int:
 
 
 def _speaking(message: Message, voice: Voice) -> Message:
-    parts = tuple(_spoken(part, voice) for part in _whole_texts(message.parts, voice))
+    parts = tuple(_spoken(part, voice) for part in whole_texts(message.parts, voice))
     same = len(parts) == len(message.parts) and all(new is old for new, old in zip(parts, message.parts, strict=True))
     return message if same else msgspec.structs.replace(message, parts=parts)
 
 
-def _whole_texts(parts: tuple[Part, ...], voice: Voice) -> tuple[Part, ...]:
+def whole_texts(parts: tuple[Part, ...], voice: Speaker) -> tuple[Part, ...]:
     """Texts that stand together as the one text they will be sent as, where a marker lies across their border (C10); else the same parts."""
     if len(parts) < 2:
         return parts
@@ -122,7 +126,7 @@ def _whole_texts(parts: tuple[Part, ...], voice: Voice) -> tuple[Part, ...]:
     return parts if len(out) == len(parts) else tuple(out)
 
 
-def _spoken(part: Part, voice: Voice) -> Part:
+def _spoken(part: Part, voice: Speaker) -> Part:
     if not isinstance(part, Text):
         return part
     text = voice.text(part.text)

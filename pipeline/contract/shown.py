@@ -7,27 +7,15 @@ whether anything was escaped and which texts hold a JSON fence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
 from pipeline.contract.plain_texts import PlainTexts
 from pipeline.text import echo
-from pipeline.turn import Arguments, Call, Message, Part, Result, Text
+from pipeline.turn import Arguments, Call
 
 _JSON_FENCE = re.compile(r"(?:```|~~~)[ \t]*json", re.IGNORECASE)
-
-
-def json_fences(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The texts of these messages that hold a JSON fence, as they are: where nothing is escaped."""
-    texts = (text.text for message in messages for part in message.parts for text in _texts(part))
-    return tuple(text for text in texts if _JSON_FENCE.search(text) is not None)
-
-
-def _texts(part: Part) -> Iterator[Text]:
-    for one in part.content if isinstance(part, Result) else (part,):
-        if isinstance(one, Text):
-            yield one
 
 
 class Shown:
@@ -44,13 +32,17 @@ class Shown:
         key = self._plain.key(text)
         if key is not None and key in self._plain:
             return text
+        safe = self._safe(text)
+        if safe is text and key is not None and not (self.quotes and self.quotes[-1] is text):
+            self._plain.add(key)
+        return safe
+
+    def _safe(self, text: str) -> str:
         safe = echo.escape(text)
         if safe is not text:
             self.escaped = True
         if ("```" in safe or "~~~" in safe) and _JSON_FENCE.search(safe) is not None:
             self.quotes.append(safe)
-        elif safe is text and key is not None:
-            self._plain.add(key)
         return safe
 
     def call(self, call: Call) -> Call:
@@ -63,10 +55,7 @@ class Shown:
 
     def _strings(self, value: object) -> object:
         if isinstance(value, str):
-            safe = echo.escape(value)
-            if safe is not value:
-                self.escaped = True
-            return safe
+            return self._safe(value)
         if isinstance(value, list):
             items = [self._strings(item) for item in value]
             return value if all(new is old for new, old in zip(items, value, strict=True)) else items

@@ -21,8 +21,9 @@ from pipeline.contract.offer import ChoiceError, offered
 from pipeline.contract.placement import last_user, only_results, with_block, with_examples, with_reminder
 from pipeline.contract.plain_texts import PlainTexts
 from pipeline.contract.projection import DialectVoice, PlainVoice, project
+from pipeline.contract.repeatable import repeatable
 from pipeline.contract.retrying import correcting
-from pipeline.contract.shown import Shown, json_fences
+from pipeline.contract.shown import Shown
 from pipeline.contract.wording import answer_format, form_of, reminder
 from pipeline.contract.worked import wants_examples
 from pipeline.dialects import registry
@@ -94,14 +95,15 @@ class PromptContract:
     # --- turns with native tools, and a sieve behind them ---------------------------------------------------------------------
 
     def _rescued(self, turn: Turn, tools: tuple[Tool, ...], note: Note) -> Turn:
-        """Messages stay as they are; the sieve recovers calls that leak into the text."""
+        """Messages stay native, markers in them are broken; the sieve recovers calls that leak into the text."""
         note(Noted.CONTRACT_SKIPPED, reason=EmulationReason.RESCUE_ROUTE)
         dialect = self._dialects[self._taught(turn)]
-        messages = turn.messages
+        shown = Shown(self._plain)
+        messages = repeatable(turn.messages, shown)
         if turn.correction is not None:
             block = self._contract(turn, tools, dialect).example
             messages = (*messages, *correcting(turn.correction, block, tools))
-        emulation = Emulation(dialect.name, tools, injected=False, quotes=json_fences(turn.messages))
+        emulation = Emulation(dialect.name, tools, injected=False, escaped=shown.escaped, quotes=tuple(shown.quotes))
         return msgspec.structs.replace(turn, messages=messages, emulation=emulation, emulation_reason=EmulationReason.RESCUE_ROUTE)
 
     # --- emulated turns -------------------------------------------------------------------------------------------------------

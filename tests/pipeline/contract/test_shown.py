@@ -6,9 +6,9 @@ import pytest
 
 from pipeline.contract import plain_texts
 from pipeline.contract.plain_texts import PlainTexts
-from pipeline.contract.shown import Shown, json_fences
+from pipeline.contract.shown import Shown
 from pipeline.text import echo
-from pipeline.turn import Arguments, Call, Message, Result, Role, Text
+from pipeline.turn import Arguments, Call
 
 MARKED = '```json action\n{"tool": "x", "parameters": {}}\n```'
 FENCE = '```json\n{"tool": "x", "parameters": {}}\n```'
@@ -57,12 +57,11 @@ def test_a_call_without_markers_is_the_same_object() -> None:
     assert Shown().call(call) is call
 
 
-def test_json_fences_of_messages() -> None:
-    messages = (
-        Message(Role.USER, (Text(FENCE), Text("none"), Result("c", (Text("in a result " + FENCE),)))),
-        Message(Role.ASSISTANT, (Text("x"), Call("c", "x", Arguments("{}")))),
-    )
-    assert json_fences(messages) == (FENCE, "in a result " + FENCE)
+def test_json_fences_in_the_arguments_of_a_call_are_remembered_too() -> None:
+    shown = Shown()
+    call = Call("c", "x", Arguments({"a": [FENCE], "b": "none"}))
+    assert shown.call(call) is call
+    assert shown.quotes == [FENCE]
 
 
 class TestPlainTexts:
