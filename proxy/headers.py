@@ -17,6 +17,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})\Z")
 _RATE_LIMITS = ("x-ratelimit-", "anthropic-ratelimit-")
 _RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
+_PLAIN = re.compile(r"[\x20-\x7e]*\Z")
 _VALUE = re.compile(r"[\x20-\x7e]{1,200}\Z")
 
 PROTOCOL_HEADERS = ("anthropic-version", "anthropic-beta")
@@ -52,8 +53,8 @@ def trace(given: str | None) -> Trace:
 
 
 def protocol_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The client's headers that a protocol reads, lower-case names."""
-    return {name: headers[name] for name in PROTOCOL_HEADERS if name in headers}
+    """The client's headers that a protocol reads, lower-case names; without those that could not be sent on (bytes that are no ASCII)."""
+    return {name: headers[name] for name in PROTOCOL_HEADERS if name in headers and _PLAIN.match(headers[name])}
 
 
 def id_headers(rid: str) -> tuple[tuple[str, str], ...]:

@@ -108,6 +108,16 @@ async def test_an_answer_that_the_engine_ends_early_is_closed_once():
     assert answer.aborts == 1
 
 
+async def test_the_pieces_of_an_answer_are_counted():
+    answer = HandAnswer()
+    answer.give(b"t one\n", b"t two\n", b"t " + b"x" * (40 << 10) + b"\n", b"f\n", None)
+    async with service(HandTransport([answer])) as running, Talk(running.port) as talk:
+        await talk.until(b"0\r\n\r\n")
+        turn = await running.turn()
+        assert turn["pieces"] == 6  # one of 40 KiB counts as three
+        assert turn["excess_ms"] <= turn["overhead_ms"]
+
+
 async def test_events_of_one_read_leave_in_one_write():
     answer = HandAnswer()
     answer.give(b"t a\nt b\nt c\n", b"f\n", None)

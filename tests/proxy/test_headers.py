@@ -55,6 +55,11 @@ def test_a_turn_gets_the_headers_of_its_protocol_and_no_others():
     assert protocol_headers(headers) == {"anthropic-version": "2023-06-01"}
 
 
+@pytest.mark.parametrize("beta", ["\udcff", "é", "a\r\nb", "a\x00"])
+def test_a_header_that_could_not_be_sent_on_is_left_out(beta):
+    assert protocol_headers({"anthropic-version": "2023-06-01", "anthropic-beta": beta}) == {"anthropic-version": "2023-06-01"}
+
+
 def test_rate_limits_pass_always_and_retry_after_only_with_an_error():
     upstream = {
         "x-ratelimit-remaining-requests": "3",
