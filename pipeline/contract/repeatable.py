@@ -7,8 +7,6 @@ reader of native calls undo them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from pipeline.contract.projection import whole_texts
@@ -16,9 +14,10 @@ from pipeline.contract.shown import Shown
 from pipeline.turn import Call, Image, Media, Message, Part, Result, Text
 
 
-def repeatable(messages: Sequence[Message], shown: Shown) -> tuple[Message, ...]:
-    """All messages, safe to repeat."""
-    return tuple(_message(message, shown) for message in messages)
+def repeatable(messages: tuple[Message, ...], shown: Shown) -> tuple[Message, ...]:
+    """All messages, safe to repeat; the same tuple where all of them are so already."""
+    safe = tuple(_message(message, shown) for message in messages)
+    return messages if all(new is old for new, old in zip(safe, messages, strict=True)) else safe
 
 
 def _message(message: Message, shown: Shown) -> Message:
