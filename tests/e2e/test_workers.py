@@ -505,11 +505,7 @@ def test_a_supervisor_whose_words_nobody_reads_still_reloads_and_ends(tmp_path, 
     (tmp_path / "stderr.txt").touch()
     reading, writing = os.pipe()
     if reader == "stuck":
-        os.set_blocking(writing, False)
-        with suppress(BlockingIOError):
-            while True:
-                os.write(writing, b"x" * 65536)
-        os.set_blocking(writing, True)
+        fill(writing)
     else:
         os.close(reading)
     try:
@@ -529,6 +525,36 @@ def test_a_supervisor_whose_words_nobody_reads_still_reloads_and_ends(tmp_path, 
         os.close(writing)
         if reader == "stuck":
             os.close(reading)
+
+
+def fill(pipe):
+    os.set_blocking(pipe, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(pipe, b"x" * 65536)
+    os.set_blocking(pipe, True)
+
+
+def test_a_pipe_that_is_stuck_for_everything_keeps_nobody_from_reloading_and_ending(tmp_path):
+    reading, writing = os.pipe()
+    fill(writing)
+    try:
+        with by_hand(tmp_path, 2, "2>&1", stdout=writing) as (workers, config):
+            ready = lambda: [workers.readiness(worker) for worker in (0, 1)] == [200, 200]  # noqa: E731
+            until(ready)
+            before = set(children(workers.process.pid))
+            good = config.read_text()
+            config.write_text(good + "[retry]\nmax_retrys = 1\n")
+            workers.signal(signal.SIGHUP)
+            until(lambda: workers.total(1, "toolgraft_config_reloads_total", result="failed") == 1)
+            config.write_text(good)
+            workers.signal(signal.SIGHUP)
+            until(lambda: not before & set(children(workers.process.pid)) and ready())
+            workers.signal(signal.SIGTERM)
+            assert workers.process.wait(60) == 0
+    finally:
+        os.close(writing)
+        os.close(reading)
 
 
 @pytest.mark.parametrize("count", [1, 2])
