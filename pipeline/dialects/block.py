@@ -97,6 +97,8 @@ class Rejected(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
     opener_only: bool = False
     """The text ended right behind the opener: a cut-off opener, which is swallowed behind a block (S6)."""
+    opens_fence: bool = False
+    """It began with a fence and a value in the lines below, as no mention does: as text that is a fence too, even in the middle of a line."""
     quotes: bool = False
     """An attempt at a call in tags: CDATA sections behind it quote what belongs to it."""
 

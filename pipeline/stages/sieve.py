@@ -666,11 +666,12 @@ class Sieve:
         self._release.say(body, at, seen)
         if len(body) < len(raw):
             self._release.blank(raw[len(body) :], at + len(body))
+        fence = step.opens_fence and not self._markdown.open
         # What was begun behind a refused block and is refused as well may be a part of it.
         self._sections = Sections() if (step.quotes or self._sections is not None) and not self._markdown.open else None
         self._quoted = False
         broken = "\n" in raw or "\r" in raw
-        self._markdown.text_ended(line_broken=broken, paragraph_broken=broken and _BLANK_LINE.search(raw) is not None)
+        self._markdown.text_ended(line_broken=broken, paragraph_broken=broken and _BLANK_LINE.search(raw) is not None, fence=fence)
 
     def _break_call(self, step: Rejected, raw: str) -> None:
         """A call was committed and will not become complete (E4)."""

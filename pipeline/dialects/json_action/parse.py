@@ -127,7 +127,10 @@ class ActionParser:
         )
 
     def _reject(self, fault: str, at: int, outcome: BlockOutcome = BlockOutcome.MALFORMED, *, mention: bool = False) -> Rejected:
-        return Rejected(end=self._solid, outcome=outcome, fault=fault, fault_at=at, mention=mention)
+        return Rejected(end=self._solid, outcome=outcome, fault=fault, fault_at=at, mention=mention, opens_fence=self._opens_fence())
+
+    def _opens_fence(self) -> bool:
+        return self._action and self._line_broken and self._members is not None
 
     # States: each takes the piece from an index on, and returns where to go on, with an answer or None.
 
@@ -304,6 +307,7 @@ class ActionParser:
             fault_at=self._value_at,
             mention=not self._action,
             names=self._name_in(item),
+            opens_fence=self._opens_fence(),
         )
 
     def _done(self, end: int) -> Done | Rejected:
@@ -311,7 +315,14 @@ class ActionParser:
         if not any(part.call for part in parts):
             part = parts[-1]
             names = tuple(name for part in parts for name in part.names)
-            return Rejected(end=self._solid, outcome=part.outcome, fault=part.fault, fault_at=self._value_at, names=names)
+            return Rejected(
+                end=self._solid,
+                outcome=part.outcome,
+                fault=part.fault,
+                fault_at=self._value_at,
+                names=names,
+                opens_fence=self._opens_fence(),
+            )
         told = self._members is not None and bool(self._members.committed)
         if self._members is not None and not told:
             self._members.finish(end)

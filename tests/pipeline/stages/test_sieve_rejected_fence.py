@@ -46,3 +46,24 @@ def test_what_stands_behind_a_rejected_block_is_read_as_behind_any_fence(tail: s
     if unknown_tools == "forward" and body.startswith("unknown"):
         found = [call for call in found if call[0] == "ping"]  # those are calls by default
     assert found == calls_of(read(as_other, unknown_tools=unknown_tools))
+
+
+@pytest.mark.parametrize("lead", ["Now: ", "> Now: ", "- Now: "])
+@pytest.mark.parametrize("fence", FENCES)
+@pytest.mark.parametrize("body", [name for name in REJECTED if REJECTED[name].startswith(("{", "["))])
+@pytest.mark.parametrize("tail", TAILS)
+def test_so_it_is_in_the_middle_of_a_line(tail: str, body: str, fence: str, lead: str) -> None:
+    marks = FENCES[fence]
+    inside = f"{REJECTED[body]}\n{marks}"
+    if lead.startswith(">"):
+        inside = inside.replace("\n", "\n> ")
+    elif lead.startswith("-"):
+        inside = inside.replace("\n", "\n  ")
+    margin = "> " if lead.startswith(">") else "  " if lead.startswith("-") else ""
+    as_action = f"{lead}{marks}json action\n{margin}{inside}{TAILS[tail]}"
+    as_other = f"{lead[:2] if margin else ''}{marks}yaml\n{margin}{inside}{TAILS[tail]}"
+    assert calls_of(read(as_action, unknown_tools="text")) == calls_of(read(as_other, unknown_tools="text"))
+
+
+def test_a_mention_in_the_middle_of_a_line_opens_no_fence() -> None:
+    assert calls_of(read(f"Start with ```json action\nand then the object.\n\n{CALL}")) == [("ping", {})]
