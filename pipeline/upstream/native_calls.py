@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from pipeline import json_values
 from pipeline.dialects.calls import unescaped
 from pipeline.events import NO_SPAN, ArgumentsDelta, BlockSeen, CallBegun, CallDone, Event, Failed
-from pipeline.turn import CUSTOM_INPUT, Arguments, ToolKind, Turn
+from pipeline.turn import CUSTOM_INPUT, Arguments, ChoiceMode, ToolKind, Turn
 from pipeline.upstream.native import names_of
 from pipeline.upstream.surrogates import HalfPairs
 from pipeline.verdicts import BlockOutcome, ErrorKind
@@ -242,6 +242,8 @@ class NativeCalls:
 def _allowed(turn: Turn) -> Collection[str] | None:
     """The names that may be called; None for any. Where tools are the upstream's own affair, so is a choice of one of them."""
     choice = turn.tool_choice
+    if choice.mode is ChoiceMode.NONE:
+        return ()
     if choice.name is not None and turn.emulation is not None:
         return (choice.name,)
     return choice.allowed

@@ -67,7 +67,16 @@ def ask(mode, choice, data, *, stream, live=False, protocol=Api.OPENAI_CHAT):
 @pytest.mark.parametrize("before", ["", "Let me see: `"])
 @pytest.mark.parametrize(
     ("mode", "choice"),
-    [(Mode.NATIVE, ALLOWED), (Mode.RESCUE, ALLOWED), (Mode.RESCUE, NAMED), (Mode.EMULATE, ALLOWED), (Mode.EMULATE, NAMED)],
+    [
+        (Mode.NATIVE, "none"),
+        (Mode.RESCUE, "none"),
+        (Mode.EMULATE, "none"),
+        (Mode.NATIVE, ALLOWED),
+        (Mode.RESCUE, ALLOWED),
+        (Mode.RESCUE, NAMED),
+        (Mode.EMULATE, ALLOWED),
+        (Mode.EMULATE, NAMED),
+    ],
 )
 def test_a_native_call_that_the_choice_rules_out_stays_text(mode, choice, before, live, stream):
     text, calls, reason, record = ask(mode, choice, chat("erase", before=before), stream=stream, live=live)
