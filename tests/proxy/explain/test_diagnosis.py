@@ -54,7 +54,12 @@ def turn(verdict, *notes, overhead_s=0.001, total_s=1.0, pieces=3, **record):
     ledger.measured.overhead_s, ledger.measured.ended, ledger.measured.upstream = overhead_s, total_s, "up"
     ledger.measured.pieces = pieces
     attempts = record.pop("attempt_verdicts", [verdict])
-    record = {"attempts": len(attempts), "status": 200, "causes": [Cause.FIRST, *([Cause.REFUSAL] * (len(attempts) - 1))], "read": True} | record
+    record = {
+        "attempts": len(attempts),
+        "status": 200,
+        "causes": [Cause.FIRST, *([Cause.REFUSAL] * (len(attempts) - 1))],
+        "read": True,
+    } | record
     ledger.conclude(TurnRecord(api=Api.OPENAI_CHAT, verdict=verdict, attempt_verdicts=attempts, **record))
     gatherer = Gatherer()
     done = [log for line in sink if (log := gatherer.feed(line)) is not None]
