@@ -7,19 +7,21 @@ wins, at the same place the longer one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
 class StopSequences:
     """Looks for the first of several stop sequences. `hit` is the one found, or None; after a hit nothing comes any more."""
 
-    __slots__ = ("_firsts", "_held", "_stops", "hit")
+    __slots__ = ("_first", "_held", "_stops", "hit")
 
     def __init__(self, stops: Sequence[str]) -> None:
         """Take the sequences; empty ones and doubles do not count."""
         unique = sorted({stop for stop in stops if stop}, key=len, reverse=True)
         self._stops = [_Matcher(stop) for stop in unique]
-        self._firsts = "".join({stop[0] for stop in unique})
+        # One search for all of them: looked for apart, a first character that does not come would cost the whole rest each time.
+        self._first = re.compile(f"[{re.escape(''.join({stop[0] for stop in unique}))}]" if unique else "(?!)")
         self._held = ""
         self.hit: str | None = None
 
@@ -58,8 +60,8 @@ class StopSequences:
         return held
 
     def _next_start(self, text: str, at: int) -> int:
-        places = [place for first in self._firsts if (place := text.find(first, at)) >= 0]
-        return min(places, default=len(text))
+        found = self._first.search(text, at)
+        return found.start() if found is not None else len(text)
 
 
 class _Matcher:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.testing.growth import growth
 from pipeline.text.stop_sequences import StopSequences
 
 
@@ -73,3 +74,8 @@ def test_after_a_hit_nothing_comes():
 )
 def test_the_cut_does_not_matter_and_the_plain_reading_agrees(stops, pieces):
     assert run(stops, pieces) == expected(stops, "".join(pieces))
+
+
+@pytest.mark.parametrize("stops", [["ab", "\x00"], ["ab", "b\x00", "\x00"], ["]", "^", "-", "\\"]])
+def test_a_first_character_that_never_comes_costs_nothing(stops):
+    assert growth(lambda size: "a " * (size // 2), lambda text: StopSequences(stops).feed(text), 16_000, 16) < 2.5
