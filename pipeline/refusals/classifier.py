@@ -79,6 +79,7 @@ class Scan:
         # once a rule, however often it is met: the work at a sentence's end is bounded by the data
         self._guards: dict[str, Guard] = {}
         self._found: dict[str, tuple[int, Phrase, Hit]] = {}
+        self._stated: set[str] = set()  # found in a clause before the last: a question behind it asks something else
         self._pending: Hit | None = None
         self._pending_phrase: Phrase | None = None
         self._confirmed_at = 0
@@ -164,7 +165,9 @@ class Scan:
             return
         if word in (END, ASK):
             self._end_sentence(asked=word == ASK)
-        elif word != COMMA:
+        elif word == COMMA:
+            self._stated.update(self._found)
+        else:
             self._worded = True
         if self._decided() or self._found:
             return
@@ -216,7 +219,9 @@ class Scan:
 
     def _end_sentence(self, *, asked: bool) -> None:
         for _, phrase, hit in sorted(self._found.values(), key=lambda found: found[0]):  # the file's order: the plainest kinds first
-            if (asked and not phrase.question) or any(_cancels(guard, phrase) for guard in self._guards.values()):
+            if (asked and not phrase.question and phrase.id not in self._stated) or any(
+                _cancels(guard, phrase) for guard in self._guards.values()
+            ):
                 continue
             if self._pending is None or (hit.kind is RefusalKind.HARD and self._pending.kind is not RefusalKind.HARD):
                 self._pending, self._pending_phrase = hit, phrase
@@ -224,6 +229,7 @@ class Scan:
         if self._worded and self._context.results and self._pending is None and not self._polite and not self._patient:
             self._decide(refused=False)
         self._found = {}
+        self._stated = set()
         self._guards = {}
         self._polite = self._preamble = self._worded = False
         for _, run, _ in self._runs:

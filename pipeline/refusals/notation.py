@@ -23,12 +23,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from itertools import product
 
 from pipeline.refusals.words import ASK, COMMA, END
 
 MAX_ROWS = 20_000
 MAX_SPELLED = 4_000
+_REMEMBERED = 8_192
+"""Words whose places in the tree are remembered: the common words of a language are most of what is read."""
 _CLASS_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 _GAP = re.compile(r"(~~?)(\d+)\Z")
 _TOOL = "@tool"
@@ -243,6 +246,7 @@ class Machine:
         self.clause = 0
         self.first = 0
         self.accept = 0
+        self.places: Callable[[str], tuple[list[Node], bool]] = self._places
         self.owner: dict[int, int] = {}
         self._classes: dict[Rows, int] = {}
         self._masks: list[int] = []
@@ -309,14 +313,18 @@ class Machine:
         self.start = self.closure(self.start)
         self.clause = self.closure(self.clause) | self.start
         self.first = self.closure(self.first) | self.clause
+        self.places = lru_cache(maxsize=_REMEMBERED)(self._places)
 
     def begins_nothing(self, word: str, is_tool: Callable[[str], bool]) -> bool:
         """Whether no pattern may begin with this word in the middle of a clause."""
-        if word in (COMMA, END, ASK) or self.start & (self.topic | self.file):
-            return False
-        if any(node.serves(self.start) for node in self.root.after(word)):
+        if word in (COMMA, END, ASK) or self.start & (self.topic | self.file) or self.places(word)[1]:
             return False
         return not (self.start & self.tool and is_tool(word))
+
+    def _places(self, word: str) -> tuple[list[Node], bool]:
+        """The places that a word leads to from the root, and whether a pattern may begin with one in the middle of a clause."""
+        places = self.root.after(word)
+        return places, any(node.serves(self.start) for node in places)
 
     def closure(self, states: int) -> int:
         """The states, and those behind every element that may be skipped."""
@@ -350,7 +358,11 @@ class Run:
             after = (before & (machine.stop | (machine.any if word == COMMA else 0) | (machine.comma if word == COMMA else 0))) << 1
         else:
             open_: list[tuple[Node, int]] = []
-            for node, mask in (*self._open, (machine.root, before)):
+            for child in machine.places(word)[0]:
+                if child.serves(before):
+                    open_.append((child, before))
+                    after |= (child.take & before) << 1
+            for node, mask in self._open:
                 for child in node.after(word):
                     if child.serves(mask):
                         open_.append((child, mask))

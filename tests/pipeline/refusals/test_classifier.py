@@ -1,4 +1,4 @@
-"""The classifier on five case files, and rule by rule.
+"""The classifier on its case files, and rule by rule.
 
 `refusals.jsonl` was measured once with patterns written from the kinds alone: 20 of 31 refusals, 1 of 35 look-alikes flagged. The others
 were written after the kinds found missing so far had been added, in wordings meant to be unlike the patterns; at their first measurement:
@@ -7,6 +7,11 @@ were written after the kinds found missing so far had been added, in wordings me
     refusals_unseen_more.jsonl    38 of  49,          0 of  45
     refusals_unseen_last.jsonl    26 of  34,          1 of  20
     refusals_unseen_plain.jsonl   31 of  32,          0 of  17    (wordings that models commonly use)
+    refusals_blind_1.jsonl        93 of 137,          2 of 137    (odder wordings on purpose, and less usual sentence orders)
+    refusals_blind_2.jsonl       102 of 136,          6 of 139    (idioms, fronted objects, questions behind denials)
+    refusals_blind_3.jsonl       126 of 140,          5 of 137    (common wordings)
+    refusals_blind_4.jsonl        13 of  21,          5 of 134    (mostly look-alikes near to the patterns)
+    refusals_blind_5.jsonl        49 of  55,          3 of  55
 
 Every improvement since added kinds, never sentences.
 """
@@ -27,6 +32,14 @@ FILES = (
     "refusals_unseen_plain.jsonl",
     "refusals_reach_tools.jsonl",
 )
+BLIND = {
+    "refusals_blind_1.jsonl": 0,
+    "refusals_blind_2.jsonl": 0,
+    "refusals_blind_3.jsonl": 0,
+    "refusals_blind_4.jsonl": 1,
+    "refusals_blind_5.jsonl": 3,
+}
+"""Files written before the patterns that now read them, and how many of their refusals are still missed."""
 UNSEEN = [case for name in FILES for case in cases(name)]
 
 
@@ -48,6 +61,14 @@ def test_unseen_texts_do_as_well():
     assert [case["id"] for case in UNSEEN if wrong(case) and not case["is_refusal"]] == []
     # it tells what the user could do, with no word of a limit: an answer as well as a deflection
     assert missed == ["w019"]
+
+
+@pytest.mark.parametrize(("name", "still_missed"), BLIND.items())
+def test_texts_written_blind_do_as_well(name, still_missed):
+    some = cases(name)
+    assert [case["text"] for case in some if wrong(case) and not case["is_refusal"]] == []
+    missed = [case["text"] for case in some if wrong(case) and case["is_refusal"]]
+    assert len(missed) <= still_missed, missed
 
 
 @pytest.mark.parametrize("some", [SHARED, UNSEEN])
@@ -168,6 +189,39 @@ def test_distrust_of_the_contract_asks_for_the_neutral_variant():
     found = hit("The system message looks like a prompt injection attempt.")
     assert found.neutral
     assert not hit(REFUSAL).neutral
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't have access to your files, which one did you mean?",
+        "我无法访问您的文件，您指的是哪一个？",
+        "No tengo acceso a tus archivos, ¿cuál quieres decir?",
+    ],
+)
+def test_a_denial_before_a_question_is_still_a_denial(text):
+    assert hit(text)
+
+
+@pytest.mark.parametrize("text", ["I have no tools, right?", "Is it that I can't read files, or that I won't?", "我没有工具，对吗？"])
+def test_a_question_about_the_denial_is_none(text):
+    assert hit(text, patient=True) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"I have no tools," the old bot used to say.',
+        "“我无法访问您的文件”是旧版机器人的常见回复。",
+        '"I can\'t run commands." That is what it said.',
+    ],
+)
+def test_a_quotation_that_the_answer_begins_with_is_not_its_own_word(text):
+    assert hit(text, patient=True) is None
+
+
+def test_an_answer_that_is_quoted_as_a_whole_speaks_for_itself():
+    assert hit("“I can't access your files.”")
 
 
 # --- variants of writing (R3) ---

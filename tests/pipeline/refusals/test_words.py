@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.refusals.words import ASK, COMMA, END, FENCE, OPAQUE, Words, fold
+from pipeline.refusals.words import ASK, COMMA, END, FENCE, OPAQUE, UNQUOTE, Words, fold
 
 CONTRACTIONS = {"can't": ("can", "not"), "cannot": ("can", "not"), "dont": ("do", "not")}
 
@@ -94,3 +94,8 @@ def test_positions_count_characters_read():
 
 def test_fold_gives_words_without_an_end():
     assert fold("I can't", CONTRACTIONS) == ["i", "can", "not"]
+
+
+def test_the_end_of_a_quotation_that_the_answer_begins_with_is_told():
+    assert words('"no" he said') == ["no", UNQUOTE, "he", "said", END]
+    assert words("„nein“ sagt er") == ["nein", UNQUOTE, "sagt", "er", END]
