@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from pipeline.dialects.dialect import Dialect
 from pipeline.dialects.options import ParserOptions
 from pipeline.events import Event
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.testing import grammar, inputs, laws, strategies
 from pipeline.testing.dice import Dice
 from pipeline.testing.growth import growth

@@ -109,6 +109,7 @@ def behind(head: str, unit: str, tail: str = "") -> Callable[[int], str]:
 
 _DSML_VALUE = '<|DSML|tool_calls><|DSML|invoke name="a"><|DSML|parameter name="b">'
 _DSML_END = "</|DSML|parameter></|DSML|invoke></|DSML|tool_calls>"
+_REFUSED = '<tool_calls><invoke name="a"> now '
 _JSON_VALUE = '```json action\n{"tool": "a", "parameters": {"b": '
 
 HOSTILE: dict[str, Callable[[int], str]] = {
@@ -181,6 +182,14 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "reasoning without end": behind("<think>", "<tool_calls></thin"),
     "results": behind('```json action\n{"tool": "a", "parameters": {}}\n```\n', "[Tool Result: "),
     "half results": behind('```json action\n{"tool": "a", "parameters": {}}\n```\n', "\n<tool_resul"),
+    "sections behind a refused block": behind(_REFUSED, "<![CDATA[a]]> "),
+    "nested sections behind a refused block": behind(_REFUSED, "<![CDATA["),
+    "ends in a section behind a refused block": behind(_REFUSED + "<![CDATA[", "]]> "),
+    "openers in a section behind a refused block": behind(_REFUSED + "<![CDATA[", "<tool_calls>```json action\n"),
+    "refused blocks behind a refused block": behind(_REFUSED, '<![CDATA[a]]><invoke name="x"> '),
+    "refused blocks in what is given back": lambda size: behind(
+        '<tool_calls><invoke name="a">{"b": "' + '<invoke name="x">' * (size // 34), '{"a":</think>', '"}</invoke></tool_calls>'
+    )(size),
     "open code span": behind("`a ", '<tool_calls><invoke name="a"></invoke></tool_calls> '),
     "open code spans": repeated('`<tool_calls><invoke name="a"></invoke></tool_calls> ``'),
 }

@@ -15,7 +15,7 @@ from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import UnknownDialectError, load
 from pipeline.events import BlockSeen, CallDone, Event, ReasoningDelta, TextDelta
 from pipeline.settings import Settings
-from pipeline.stages.sieve import Reading, parse
+from pipeline.sieve.reading import Reading, parse
 from pipeline.turn import Tool
 from pipeline.verdicts import FinishReason
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from pipeline import json_values
 from pipeline.events import BlockSeen, CallDone, Dropped, Event, ReasoningDelta, TextDelta
-from pipeline.stages.sieve import Reading
+from pipeline.sieve.reading import Reading
 from pipeline.verdicts import BlockOutcome
 from proxy.offline.lines import Asked
 

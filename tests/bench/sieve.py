@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
 from pipeline.dialects.options import ParserOptions
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.testing import inputs
 from pipeline.testing.growth import cpu_seconds
 from pipeline.testing.laws import pieces

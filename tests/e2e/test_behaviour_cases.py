@@ -19,7 +19,7 @@ import pytest
 from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.events import CallDone
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.turn import Arguments, Call
 from pipeline.verdicts import FinishReason
 from tests.support.case_checks import assemble

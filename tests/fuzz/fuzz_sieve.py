@@ -22,7 +22,7 @@ def main() -> None:
     """Run libFuzzer until it is told to stop."""
     import atheris
 
-    with atheris.instrument_imports(include=["pipeline.stages.sieve", "pipeline.dialects", "pipeline.text"]):
+    with atheris.instrument_imports(include=["pipeline.sieve", "pipeline.dialects", "pipeline.text"]):
         import target
 
     corpus = HERE / "corpus"

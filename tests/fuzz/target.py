@@ -12,7 +12,7 @@ import random
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
 from pipeline.dialects.options import ParserOptions
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.testing import grammar, laws, written
 from pipeline.testing.dice import Dice
 from pipeline.turn import Tool

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from pipeline.dialects import registry
 from pipeline.dialects.options import ParserOptions
 from pipeline.settings import Settings
+from pipeline.sieve.sieve import Sieve
 from pipeline.stages.prompt_contract import PromptContract
-from pipeline.stages.sieve import Sieve
 from pipeline.testing import grammar, laws, written
 from pipeline.testing.strategies import built, cuts
 from pipeline.text import echo

@@ -16,7 +16,7 @@ from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
 from pipeline.dialects.options import ParserOptions
 from pipeline.events import CallDone
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.testing import inputs, laws
 from pipeline.testing.growth import growth
 from pipeline.text.markdown import Markdown, Stop, first_of

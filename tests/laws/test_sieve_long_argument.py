@@ -15,8 +15,8 @@ from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
 from pipeline.dialects.options import ParserOptions
 from pipeline.events import CallDone
+from pipeline.sieve.sieve import Sieve
 from pipeline.stages import sieve as sieve_module
-from pipeline.stages.sieve import Sieve
 from pipeline.testing import laws
 from pipeline.testing.grammar import call
 from pipeline.verdicts import BlockOutcome

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
 from pipeline.dialects.options import ParserOptions
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.testing import laws
 from pipeline.testing.strategies import built, cuts
 

@@ -14,7 +14,7 @@ from typing import Any
 from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.events import CallDone
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.verdicts import FinishReason
 
 MISSING = object()

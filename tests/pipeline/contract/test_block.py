@@ -17,7 +17,7 @@ from pipeline.dialects.dsml import prompt as dsml_prompt
 from pipeline.dialects.json_action import prompt as json_action_prompt
 from pipeline.dialects.options import ParserOptions
 from pipeline.events import CallDone
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.testing import laws
 from pipeline.turn import Tool
 from pipeline.verdicts import Tier

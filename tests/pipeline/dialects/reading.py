@@ -6,7 +6,7 @@ import json
 
 from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
-from pipeline.stages.sieve import parse
+from pipeline.sieve.reading import parse
 from pipeline.testing import laws
 from pipeline.turn import Tool
 from pipeline.verdicts import FinishReason

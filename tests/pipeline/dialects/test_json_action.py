@@ -216,7 +216,7 @@ def test_other_plain_fences_are_text(text):
 
 def test_what_rules_a_plain_fence_out_releases_it_at_once():
     from pipeline.dialects.options import ParserOptions
-    from pipeline.stages.sieve import Sieve
+    from pipeline.sieve.sieve import Sieve
     from pipeline.testing import laws
     from tests.pipeline.dialects.reading import DIALECTS, TOOLS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.dialects.options import ParserOptions
-from pipeline.stages.sieve import parse
+from pipeline.sieve.reading import parse
 from pipeline.testing import laws
 from tests.pipeline.dialects.reading import DIALECTS, TOOLS, calls_of, read
 

@@ -16,7 +16,7 @@ import pytest
 
 from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
-from pipeline.stages.sieve import parse
+from pipeline.sieve.reading import parse
 from pipeline.testing import laws
 from pipeline.turn import Tool
 

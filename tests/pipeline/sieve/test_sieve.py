@@ -20,7 +20,8 @@ from pipeline.events import (
     Usage,
 )
 from pipeline.settings import Settings
-from pipeline.stages.sieve import Sieve, SieveStage
+from pipeline.sieve.sieve import Sieve
+from pipeline.stages.sieve import SieveStage
 from pipeline.testing import laws
 from pipeline.text.echo import escape
 from pipeline.turn import Emulation, Tool, ToolKind, Turn

@@ -7,7 +7,7 @@ import pytest
 from pipeline.dialects.options import ParserOptions
 from pipeline.dialects.registry import load
 from pipeline.events import BlockSeen, CallDone, TextDelta
-from pipeline.stages.sieve import Sieve
+from pipeline.sieve.sieve import Sieve
 from pipeline.verdicts import BlockOutcome, FinishReason
 
 CALL = '<|DSML|tool_calls><|DSML|invoke name="x"></|DSML|invoke></|DSML|tool_calls>'
