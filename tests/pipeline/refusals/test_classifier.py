@@ -13,6 +13,7 @@ were written after the kinds found missing so far had been added, in wordings me
     refusals_blind_4.jsonl        13 of  21,          5 of 134    (mostly look-alikes near to the patterns)
     refusals_blind_5.jsonl        49 of  55,          3 of  55
     refusals_blind_6.jsonl        21 of  25,          4 of 117
+    refusals_blind_7.jsonl        32 of  37,          2 of  54
 
 Every improvement since added kinds, never sentences.
 """
@@ -40,6 +41,7 @@ BLIND = {
     "refusals_blind_4.jsonl": 1,
     "refusals_blind_5.jsonl": 3,
     "refusals_blind_6.jsonl": 0,
+    "refusals_blind_7.jsonl": 1,
 }
 """Files written before the patterns that now read them, and how many of their refusals are still missed."""
 STILL_FLAGGED = ["I can't look at the log, but I can tell you whether it rains there."]
