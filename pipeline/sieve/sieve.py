@@ -13,8 +13,8 @@ TEXT     Holds the longest suffix that may begin an opener (S2), and the white s
 BLOCK    The whole block: a dialect's parser reads it, and until it answers, everything belongs to the block (S3). It answers at the first
          character that rules a call out; then the block goes on as text, and what stands behind it is scanned, never what stands in it.
 CUT      Behind an invented result (S12): nothing goes out any more.
-         Behind a refused block of tags, what its CDATA sections quote goes by as text: it is a part of that block and must not run
-         (`pipeline/text/sections.py`).
+         Behind a refused block, what is still a part of it goes by as text and does not run: what CDATA sections quote
+         (`pipeline/text/sections.py`), and the rest of a fence that opened in the middle of a line (`pipeline/text/open_fence.py`).
 SPENT    Behind a block that is too large (S14): all text, nothing held but white space. Where that block ends is not known, and what stands in it
          must not run.
 Beside these, what was found may wait on its way out, in order, with all that follows (`release.py`): a block behind an unmatched run
@@ -51,6 +51,7 @@ from pipeline.events import (
 )
 from pipeline.sieve.release import Block, Release
 from pipeline.text.markdown import Markdown, Stop
+from pipeline.text.open_fence import OpenFence
 from pipeline.text.results import BRACKET
 from pipeline.text.sections import Sections
 from pipeline.verdicts import BlockOutcome, ErrorKind, FinishReason
@@ -157,7 +158,7 @@ class Sieve:
         self._early = False
         self._committed = False
         self._hints: dict[str, object] = {}
-        self._sections: Sections | None = None
+        self._sections: Sections | OpenFence | None = None
         self._quoted = False
         self._quote_broken = False
         self._last: Block | None = None
@@ -346,7 +347,7 @@ class Sieve:
                 markdown.skip()
                 at += 1
 
-    def _scan_around(self, sections: Sections, piece: str) -> str:
+    def _scan_around(self, sections: Sections | OpenFence, piece: str) -> str:
         """Scan text behind a refused block, but for what its sections quote."""
         at = 0
         # In small windows: each of many blocks that begin in a piece and are refused looks for sections anew.
@@ -518,7 +519,7 @@ class Sieve:
         if markdown.run_length:
             self._window = ""
             markdown.take_run()
-        if self._behind_call() and self._last is not None:
+        if self._behind_call() and self._last is not None and not held.startswith(BRACKET[0]):
             body = held.rstrip()
             self._release.spare(body, self._at, self._last)
             if len(body) < len(held):
@@ -619,6 +620,7 @@ class Sieve:
         return ""
 
     def _end_call(self, step: Done, raw: str) -> None:
+        self._release.bound(self._block_at)
         markdown = self._markdown
         fence = markdown.run_length > 0
         if fence and step.ends_fence:
@@ -667,12 +669,22 @@ class Sieve:
         self._release.say(body, at, seen)
         if len(body) < len(raw):
             self._release.blank(raw[len(body) :], at + len(body))
-        fence = step.opens_fence and not self._markdown.open
-        # What was begun behind a refused block and is refused as well may be a part of it.
-        self._sections = Sections() if (step.quotes or self._sections is not None) and not self._markdown.open else None
+        self._sections = self._rest_of(step)
         self._quoted = False
         broken = "\n" in raw or "\r" in raw
-        self._markdown.text_ended(line_broken=broken, paragraph_broken=broken and _BLANK_LINE.search(raw) is not None, fence=fence)
+        self._markdown.text_ended(line_broken=broken, paragraph_broken=broken and _BLANK_LINE.search(raw) is not None)
+
+    def _rest_of(self, step: Rejected) -> Sections | OpenFence | None:
+        """What behind a refused block is still a part of it and must not run."""
+        markdown, sections = self._markdown, self._sections
+        if markdown.open:
+            return None
+        if step.opens_fence and not markdown.run_first:
+            fence = OpenFence(markdown.run_char, markdown.run_length)
+            markdown.run_length = 0
+            return fence
+        # What was begun behind a refused block and is refused as well may be a part of it.
+        return Sections() if step.quotes or (sections is not None and not sections.over) else None
 
     def _break_call(self, step: Rejected, raw: str) -> None:
         """A call was committed and will not become complete (E4)."""
@@ -710,7 +722,7 @@ class Sieve:
     def _decide(self, block: Block, *, call: bool) -> None:
         if block.decided is None and not (call and block.last):
             self._release.decide(block, call=call, at=self._at)
-            self._called = self._called or call
+            self._called = self._called or block.decided is True
 
     def span_closed(self, index: int) -> None:
         """Blocks behind that open run stand in a code span: text."""

@@ -270,13 +270,9 @@ class Markdown:
         self._odd_slash = False
         self.lines.enter()
 
-    def text_ended(self, *, line_broken: bool, paragraph_broken: bool, fence: bool = False) -> None:
-        """A block that turned out to be text ended here, within a line; a line break or a blank line stood in it.
-
-        `fence`: the run that began it opens a fence wherever it stood (S7), so that the run behind closes one and opens none.
-        """
+    def text_ended(self, *, line_broken: bool, paragraph_broken: bool) -> None:
+        """A block that turned out to be text ended here, within a line; a line break or a blank line stood in it."""
         if self.run_length:
-            self.run_first = self.run_first or fence
             self.take_run()
         self._odd_slash = False
         self.lines.enter()

@@ -135,7 +135,7 @@ class DsmlParser:
     def close(self, *, truncated: bool) -> Done | Rejected:
         """The text ended. A CDATA section that never closed ends at the first proven closer (S5), but not when the model was cut off (S13)."""
         scan = self._scan
-        content = scan.reopen() if scan is not None and not truncated and not self._early else None
+        content = scan.reopen() if scan is not None and not truncated and not self._committed() else None
         if scan is not None and content is not None:
             self._repairs.add(Repair.UNCLOSED_CDATA)
             self._unclosed = True
@@ -163,6 +163,9 @@ class DsmlParser:
     def _complete(self) -> bool:
         return any(part.call is not None for part in self._parts)
 
+    def _committed(self) -> bool:
+        return self._writer is not None or any(part.early for part in self._parts)
+
     def _names(self) -> tuple[str, ...]:
         return (self._invoke.name,) if self._invoke is not None and self._invoke.name else ()
 
@@ -178,7 +181,13 @@ class DsmlParser:
         self._repairs.add(repair)
 
     def _reject(
-        self, fault: str, *, end: int | None = None, outcome: BlockOutcome = BlockOutcome.MALFORMED, mention: bool | None = None
+        self,
+        fault: str,
+        *,
+        end: int | None = None,
+        outcome: BlockOutcome = BlockOutcome.MALFORMED,
+        mention: bool | None = None,
+        at_tag: bool = False,
     ) -> Rejected:
         return Rejected(
             end=self._solid if end is None else end,
@@ -187,12 +196,8 @@ class DsmlParser:
             fault_at=self._buffer.place,
             mention=self._no_attempt() if mention is None else mention,
             names=self._names(),
-            quotes=self._invoke is not None or bool(self._parts) or (self._wrapper and self._at_tag()),
+            quotes=at_tag or not self._no_attempt(),
         )
-
-    def _at_tag(self) -> bool:
-        buffer = self._buffer
-        return buffer.at < len(buffer.text) and buffer.text[buffer.at] in LESS
 
     # States. Each consumes from the buffer and says whether to go on, or gives the answer.
 
@@ -482,7 +487,9 @@ class DsmlParser:
             self._scan = None
             self._state = self._skip
             return True
-        return self._reject(fault)
+        buffer = self._buffer
+        # A tag of another kind right behind the wrapper's is no mention of the wrapper in a sentence.
+        return self._reject(fault, at_tag=self._wrapper and buffer.text[buffer.at] in LESS)
 
     def _skip(self) -> _Answer:
         """Look for the closer of a bad invoke."""

@@ -85,6 +85,8 @@ class Members:
             self.writer is not None and self._key and self._key in self._has
         ):
             self.scanner.fault = "a key that no call has"
+        if self._key == "name" and self._key in self._has:
+            self._early = False  # which of the names counts is known when the object is complete
         self._has.add(self._key)
 
     def begin(self, depth: int, char: str) -> None:

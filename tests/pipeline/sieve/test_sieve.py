@@ -432,3 +432,36 @@ def test_a_block_that_waited_too_long_is_text_at_the_same_place_at_every_cut(ove
 )
 def test_white_space_stays_where_a_later_block_has_text(text, left):
     assert shown(read(text).events) == left
+
+
+JSON = '```json\n{"tool": "ping", "parameters": {}}\n```\n'
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 6])
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("over", range(-6, 8, 2))
+def test_plain_json_calls_that_wait_too_long_are_text_at_the_same_place_at_every_cut(count, limit, over):
+    read(f"{JSON} " * count, max_block_chars=limit * (len(JSON) + 1) + over)
+
+
+@pytest.mark.parametrize("over", range(-2, 20))
+def test_a_block_whose_time_ran_out_is_no_call_that_a_result_could_follow(over):
+    read(f"` {PING}` abcdef\n\n[Tool Result: x] y", max_block_chars=len(PING) + over)
+
+
+@pytest.mark.parametrize("left", ["[", "[Tool", "[Tool Result"])
+def test_what_begins_no_opener_stays_at_the_end_behind_a_call(left):
+    assert shown(read(f"{PING}{left}").events) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json action\n{"tool": "ping", "name": "save", "parameters": {"path": "p"}}\n```',
+        '```json action\n{"tool": "save", "tool": "nope", "parameters": {"path": "p"}}\n```',
+        '```json action\n{"name": "save", "tool": "ping", "arguments": {"path": "p"}}\n```',
+        '<tool_calls><invoke name="nope"><parameter name="a"><![CDATA[v</parameter></invoke></tool_calls>',
+    ],
+)
+def test_the_same_call_whether_arguments_stream_or_not(text):
+    assert calls_of(read(text, stream_arguments=True)) == calls_of(read(text)) != []

@@ -57,9 +57,33 @@ def test_what_comes_behind_it_runs(form: str, quoted: str, tail: str) -> None:
     assert calls_of(read(refused(form, QUOTED[quoted], "dsml") + tail)) == [("ping", {})]
 
 
-def test_a_mention_of_sections_behind_a_mention_of_a_block_keeps_no_call_from_running() -> None:
-    said = 'I write `<tool_calls>` with `<![CDATA[` around values, and `<tool_calls><invoke name="x">` first.\n\n'
-    assert calls_of(read(said + CANONICAL)) == [("ping", {})]
+@pytest.mark.parametrize(
+    "said",
+    [
+        'I write `<tool_calls>` with `<![CDATA[` around values, and `<tool_calls><invoke name="x">` first.',
+        "An <invoke> tag may hold <![CDATA[ text ]]> too.",
+        "I use <tool_calls>, <invoke> and <![CDATA[ as required.",
+        'An <invoke name="x"> tag may hold `<![CDATA[` too.',
+        "<tool_calls></tool_calls><p><![CDATA[x]]> y",
+        "<tool_calls></tool_calls><![CDATA[",
+        '<invoke name="x">oops\n\nNow <tool_calls> is it. <![CDATA[ ',
+        '<tool_calls><invoke name="x">bad <![CDATA[ v ]]> more</invoke></tool_calls>',
+        'Sure ```json action\n{"tool": 3}``` hm',
+        'Sure ```json action\n{"tool": 3}\n``` then',
+        'Sure ```json action\n{"tool": 3}\n',
+    ],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        SHELL,
+        CANONICAL,
+        FENCE,
+        SHELL.replace("></|DSML|invoke>", '><|DSML|parameter name="a"><![CDATA[b]]></|DSML|parameter></|DSML|invoke>'),
+    ],
+)
+def test_what_is_said_of_tags_and_sections_keeps_no_later_call_from_running(said: str, call: str) -> None:
+    assert [name for name, _ in calls_of(read(f"{said}\n\n{call}"))] == ["ping"]
 
 
 def test_a_mention_of_a_bare_invoke_commits_nothing() -> None:
