@@ -14,7 +14,10 @@ from proxy.errors import INTERNAL, NOT_HTTP, api_of_path, refusal
 from proxy.headers import request_id
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-Unexpected = Callable[[str, BaseException], None]
+Unexpected = Callable[..., None]
+"""Hears of a fault: place, exception, and the ids it is known by."""
+NotHttp = Callable[[str, str], None]
+"""Hears of bytes that were no HTTP and got a 400: the protocol of the path, as far as there is one, and the id in the answer."""
 
 
 class NoCParserError(RuntimeError):
@@ -75,9 +78,13 @@ class _Connection(web.RequestHandler):
         """What is no HTTP gets a 400, what went wrong here a 500, both as JSON; the text of an exception stays here."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
-        if status >= 500 and exc is not None and isinstance(self._manager, HttpServer):
-            self._manager.unexpected("http_server", exc)
-        response = refusal(api_of_path(request.path, request.headers), INTERNAL if status >= 500 else NOT_HTTP, request_id(None))
+        rid, api = request_id(request.headers.get("X-Request-ID")), api_of_path(request.path, request.headers)
+        if isinstance(self._manager, HttpServer):
+            if status < 500:
+                self._manager.not_http(api, rid)
+            elif exc is not None:
+                self._manager.unexpected("http_server", exc, rid=rid)
+        response = refusal(api, INTERNAL if status >= 500 else NOT_HTTP, rid)
         response.force_close()
         return response
 
@@ -85,10 +92,19 @@ class _Connection(web.RequestHandler):
 class HttpServer(web.Server):
     """A factory of connections that all call one handler. Cancels the handler when its client leaves."""
 
-    def __init__(self, handle: Handle, unexpected: Unexpected, *, keepalive_s: float, header_s: float = 15.0) -> None:
-        """`unexpected` hears of faults; `keepalive_s` is for connections between requests, `header_s` for those within a request's head."""
+    def __init__(
+        self,
+        handle: Handle,
+        unexpected: Unexpected,
+        *,
+        keepalive_s: float,
+        header_s: float = 15.0,
+        not_http: NotHttp = lambda *_: None,
+    ) -> None:
+        """`unexpected` hears of faults, `not_http` of what was no request; `keepalive_s` is for connections between requests, `header_s` for those within a request's head."""
         super().__init__(handle, handler_cancellation=True)
         self.unexpected = unexpected
+        self.not_http = not_http
         self.header_s = header_s
         self._keepalive_s = keepalive_s
 

@@ -128,10 +128,17 @@ class Server:
         return addresses
 
     async def _runner(self, handle: Handle, keepalive_s: float) -> web.ServerRunner:
-        server = HttpServer(handle, self.telemetry.unexpected, keepalive_s=keepalive_s, header_s=self._config.limits.header_s)
+        server = HttpServer(
+            handle, self.telemetry.unexpected, keepalive_s=keepalive_s, header_s=self._config.limits.header_s, not_http=self._not_http
+        )
         runner = web.ServerRunner(server, shutdown_timeout=_CONNECTIONS_S)
         await runner.setup()
         return runner
+
+    def _not_http(self, api: str, rid: str) -> None:
+        """Bytes that were no request: counted, and on a line with the id that their sender was told."""
+        self.telemetry.answered(api, 400)
+        self.telemetry.log.warning("bad_request", rid=rid, api=api, status=400)
 
     async def hand_over(self) -> None:
         """Leave the operator's side to the process that takes this one's place."""

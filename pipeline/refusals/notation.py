@@ -170,11 +170,11 @@ class Node:
     __slots__ = ("children", "classes", "deeper", "endings", "stems", "take")
 
     def __init__(self) -> None:
-        """An empty place."""
-        self.children: dict[str, Node] = {}
-        self.stems: dict[int, dict[str, Node]] = {}
-        self.endings: dict[int, dict[str, Node]] = {}
-        self.classes: set[int] = set()
+        """An empty place. There are tens of thousands, most of them leaves: what a leaf has not, all share."""
+        self.children: dict[str, Node] = _NO_NODES
+        self.stems: dict[int, dict[str, Node]] = _NO_LEVELS
+        self.endings: dict[int, dict[str, Node]] = _NO_LEVELS
+        self.classes: tuple[int, ...] = ()
         self.take = 0
         self.deeper = 0
 
@@ -183,12 +183,21 @@ class Node:
         node = self
         for word in words:
             if word.endswith("*"):
-                level = node.stems.setdefault(len(word) - 1, {})
+                if node.stems is _NO_LEVELS:
+                    node.stems = {}
+                level, word = node.stems.setdefault(len(word) - 1, {}), word[:-1]
             elif word.startswith("*"):
-                level = node.endings.setdefault(len(word) - 1, {})
+                if node.endings is _NO_LEVELS:
+                    node.endings = {}
+                level, word = node.endings.setdefault(len(word) - 1, {}), word[1:]
             else:
+                if node.children is _NO_NODES:
+                    node.children = {}
                 level = node.children
-            node = level.setdefault(word.strip("*"), Node())
+            found = level.get(word)
+            if found is None:
+                found = level[word] = Node()
+            node = found
         return node
 
     def after(self, word: str) -> list[Node]:
@@ -205,18 +214,26 @@ class Node:
                 found.append(node)
         return found
 
-    def settle(self, masks: Sequence[int]) -> int:
-        """Turn class numbers into state masks, once all is built; returns all states that this tree can serve."""
+    def settle(self, masks: Sequence[int], known: dict[int, int]) -> int:
+        """Turn class numbers into state masks, once all is built; returns all states that this tree can serve. Equal masks are one object of `known`."""
+        take = deeper = 0
         for number in self.classes:
-            self.take |= masks[number]
+            take |= masks[number]
+        self.classes = ()
         levels = (self.children, *self.stems.values(), *self.endings.values())
         for child in (node for level in levels for node in level.values()):
-            self.deeper |= child.settle(masks)
-        return self.take | self.deeper
+            deeper |= child.settle(masks, known)
+        self.take = known.setdefault(take, take)
+        self.deeper = known.setdefault(deeper, deeper)
+        return take | deeper
 
     def serves(self, states: int) -> bool:
         """Whether one of these states may be taken further here or below."""
         return bool((self.take | self.deeper) & states)
+
+
+_NO_NODES: dict[str, Node] = {}
+_NO_LEVELS: dict[int, dict[str, Node]] = {}
 
 
 class Alive(IntEnum):
@@ -303,13 +320,14 @@ class Machine:
             self._classes[words] = len(self._masks)
             self._masks.append(0)
             for one in words:
-                self.root.add(one).classes.add(self._classes[words])
+                self.root.add(one).classes += (self._classes[words],)
         return self._classes[words]
 
     def finish(self) -> None:
         """Freeze: after this no row may be added."""
-        self.root.settle(self._masks)
+        self.root.settle(self._masks, {})
         self._masks = []
+        self._classes = {}
         self.start = self.closure(self.start)
         self.clause = self.closure(self.clause) | self.start
         self.first = self.closure(self.first) | self.clause

@@ -24,6 +24,8 @@ MEANINGS: Mapping[str, str] = {
     "hangup_ignored": "a hangup came, and one process alone cannot be replaced",
     "draining": "a drain began",
     "dismissing": "turns were closed at the end of the drain's time",
+    "captures_dropping": "captures wait for the disk, and further ones are left out",
+    "captures_dropped": "captures were left out while the disk was slow",
     "capture_failed": "a turn could not be captured",
     "unexpected": "an exception of this program outside of any turn",
     "library": "a library complained",

@@ -14,7 +14,7 @@ import msgspec
 from proxy.explain.process_log import ProcessLog
 
 Line = Mapping[str, Any]
-_BESIDE = frozenset({"capture_failed"})
+_BESIDE = frozenset({"capture_failed", "bad_request"})
 """What goes wrong beside a turn, with its ids: no fault of the turn, and often logged after its end."""
 MAX_OPEN = 50_000
 """Turns kept open at once; beyond it the oldest is given out as unfinished."""

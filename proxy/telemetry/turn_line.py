@@ -70,6 +70,7 @@ def turn_fields(record: TurnRecord, measured: Measured) -> dict[str, Any]:
         "repairs": record.repairs or None,
         "calls": record.calls,
         "native_calls": record.native_calls or None,
+        "calls_dropped": record.calls_dropped or None,
         "text_chars": record.text_chars,
         "warnings": record.warnings or None,
         "client_gone": record.client_gone or None,

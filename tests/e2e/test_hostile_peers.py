@@ -328,15 +328,19 @@ PROBES = {
 
 
 async def test_smuggling_probes_are_refused_and_nothing_behind_them_is_heard(tmp_path):
-    async with besieged(tmp_path) as (_, port, _, upstream):
+    async with besieged(tmp_path) as (running, port, _, upstream):
         heard = {}
+        told = []
         for name, probe in PROBES.items():
             answered = await converse(port, probe.encode("latin-1"), within_s=20)
             heard[name] = answered.partition(b"\r\n")[0].decode()
             assert answered.count(b"HTTP/1.") == 1, (name, answered)
             assert b'{"error":{' in answered, name
+            told.append(re.search(rb"(?i)x-request-id: (\S+)", answered)[1].decode())
         assert {name: line for name, line in heard.items() if line.split(" ")[1] != "400"} == {}
         assert not [one for one in upstream.seen if "smuggled" in one.text]
+        logged = {line["rid"] for line in running.lines() if line["event"] in ("bad_request", "turn")}
+        assert not set(told) - logged, "whoever quotes the id of a refusal can be told what it was"
 
 
 async def test_many_requests_at_once_on_one_connection_are_answered_in_order(tmp_path):
