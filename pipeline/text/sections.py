@@ -64,11 +64,16 @@ class Sections:
                 self._kept = known[max(len(known) - _KEPT, at - skipped - len(kept)) :]
                 break
             at = skipped + mark.end()
-            before = self._state
-            self._pass(opens=mark[1] is not None)
-            if (before is _In.OUTSIDE) is not (self._state is _In.OUTSIDE) or self.over:
+            before, opens = self._state, mark[1] is not None
+            self._pass(opens=opens)
+            if (before is _In.OUTSIDE) is not (self._state is _In.OUTSIDE):
                 yield text[start:at], before is not _In.OUTSIDE
                 start = at
+            elif before is _In.OUTSIDE:
+                # Over is what stands behind the mark: a block that begins before it may still be a part of the refused one.
+                yield text[start:at], False
+                start = at
+                self.over = True
         if start < len(text):
             yield text[start:], self._state is not _In.OUTSIDE
 
@@ -77,11 +82,9 @@ class Sections:
         if opens:
             self._depth = self._depth + 1 if self._state is _In.SECTION else 1
             self._state = _In.SECTION
-        elif self._state is _In.OUTSIDE:
-            self.over = True
         elif self._state is _In.SECTION:
             self._depth -= 1
             self._state = _In.SECTION if self._depth else _In.CLOSED
-        else:
+        elif self._state is _In.BEHIND:
             self._state = _In.OUTSIDE
             self._kept = "</"

@@ -40,7 +40,7 @@ def show(path: str) -> None:
     import target
 
     data = Path(path).read_bytes()
-    print(target.OPTIONS[data[0] & 7], target.REASONS[(data[0] >> 3) & 3])
+    print(target.options_of(data), target.REASONS[(data[0] >> 3) & 3])
     print(repr(target.text_of(data)))
     target.check(data)
     print("no law is broken")

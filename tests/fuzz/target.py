@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+
 from pipeline.dialects.dsml import Dsml
 from pipeline.dialects.json_action import JsonAction
 from pipeline.dialects.options import ParserOptions
+from pipeline.events import Failed
 from pipeline.sieve.sieve import Sieve
 from pipeline.testing import grammar, laws, written
 from pipeline.testing.dice import Dice
@@ -35,6 +38,7 @@ OPTIONS = (
     ParserOptions(tools=(), wide=True),
 )
 REASONS = (FinishReason.STOP, FinishReason.LENGTH, None, FinishReason.TOOL_CALLS)
+STREAMED, NAMED = 0x20, 0x40
 SMALL = (*grammar.SURROUNDINGS, *grammar.NASTY, *written.FRAGMENTS)
 GRAMMAR = 0x80
 
@@ -47,15 +51,27 @@ def text_of(data: bytes) -> str:
     return "".join(SMALL[(ord(ch) - 0xDC80) % len(SMALL)] if "\udc80" <= ch <= "\udcff" else ch for ch in decoded)
 
 
+def options_of(data: bytes) -> ParserOptions:
+    """The options that an input's first byte chooses."""
+    options = OPTIONS[data[0] & 7]
+    if data[0] & STREAMED:
+        options = msgspec.structs.replace(options, stream_arguments=True)
+    return msgspec.structs.replace(options, unknown_tools="text") if data[0] & NAMED else options
+
+
 def check(data: bytes) -> None:
     """Raise when a law breaks: no exception, the spans partition the input, no cut changes anything, batch equals stream."""
     if len(data) < 3:
         return
-    options = OPTIONS[data[0] & 7]
+    options = options_of(data)
     reason = REASONS[(data[0] >> 3) & 3]
     text = text_of(data)
     whole = laws.run(Sieve(DIALECTS, options), [text], reason)
-    laws.check_run(text, whole)
+    if any(isinstance(event, Failed) for event in whole):
+        assert options.stream_arguments, "only a committed call can end badly (E4)"
+        assert isinstance(whole[-1], Failed), "nothing follows"
+    else:
+        laws.check_run(text, whole)
     laws.check_same(text, whole, laws.run(Sieve(DIALECTS, options), list(text), reason), "characters")
     source = random.Random(data[1])
     size = 1 + data[1] % 23

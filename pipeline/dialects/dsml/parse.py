@@ -144,7 +144,7 @@ class DsmlParser:
             if answer is not None:
                 return answer
             self._repairs.discard(Repair.UNCLOSED_CDATA)
-        if self._wide and self._complete():
+        if self._wide and self._complete() and self._writer is None:
             self._use_wide(Repair.WRAPPER_CLOSER if self._wrapper else Repair.BARE_INVOKE)
             return self._done(self._parts[-1].end)
         opener_only = self._wrapper and self._invoke is None and not self._parts and self._buffer.empty

@@ -465,3 +465,15 @@ def test_what_begins_no_opener_stays_at_the_end_behind_a_call(left):
 )
 def test_the_same_call_whether_arguments_stream_or_not(text):
     assert calls_of(read(text, stream_arguments=True)) == calls_of(read(text)) != []
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("cut", range(40, 141, 7))
+def test_no_call_begins_in_the_place_of_a_committed_one_that_did_not_end(wide, cut):
+    one = '<invoke name="save"><parameter name="path">a</parameter></invoke>'
+    text = f'<tool_calls>{one}<invoke name="save"><parameter name="path"><![CDATA[b</parameter></invoke></tool_calls> {PING}'[: 40 + cut]
+    events = read(text, stream_arguments=True, wide=wide).events
+    assert isinstance(events[-1], Failed) or not any(isinstance(event, Failed) for event in events)
+    begun = [event.index for event in events if isinstance(event, CallBegun)]
+    done = [event.index for event in events if isinstance(event, CallDone)]
+    assert set(begun) <= set(done) or isinstance(events[-1], Failed)

@@ -105,3 +105,14 @@ def test_a_parameter_that_repeats_is_an_array_streamed_and_not(name: str) -> Non
         assert streamed == plain
     else:
         assert streamed in (plain, []), "a string is passed on as it comes, so that its repetition comes too late (E4)"
+
+
+@pytest.mark.parametrize("behind", ['<![CDATA[<invoke name="x">', f"<![CDATA[{CANONICAL}]]>", CANONICAL])
+@pytest.mark.parametrize(
+    "inner",
+    ["<tool_calls></|DSML|tool_calls>", "<tool_calls></tool_calls>", "</|DSML|tool_calls>", '<invoke name="x"> </|DSML|tool_calls>'],
+)
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_closer_in_a_block_that_is_refused_too_counts_the_same_at_every_cut(inner: str, behind: str, wide: bool) -> None:
+    read(f"<|DSML|tool_calls></|DSML|invoke>{inner}{behind}", wide=wide)
+    read(f"<|DSML|tool_calls><|DSML|a>{inner}{behind}", wide=wide)
