@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from pipeline.commands import TurnRecord
 from pipeline.stage import Note
 from pipeline.verdicts import Api, Cause, Invariant, Noted, RefusalKind, UpstreamOutcome, Verdict
+from proxy.telemetry.books import Books, CompiledRow
 from proxy.telemetry.catalogue import GEN_AI_OPERATION, GEN_AI_PROVIDER, OTHER, Phase, TokenType, code_label
 from proxy.telemetry.logs import describe
+from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.turn_line import QUIET, Measured, turn_fields, turn_level
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
-
-    from proxy.telemetry.telemetry import CompiledRow, Telemetry
 
 _WORD = re.compile(r"[A-Za-z0-9_.:/+-]{1,64}\Z")
 CLIENT_CLOSED = 499
@@ -36,6 +36,7 @@ class Ledger:
     """Books one turn."""
 
     __slots__ = (
+        "_books",
         "_causes",
         "_concluded",
         "_first_verdict",
@@ -45,15 +46,14 @@ class Ledger:
         "_repairs",
         "_retried",
         "_sampled",
-        "_telemetry",
         "api",
         "measured",
         "trace_id",
     )
 
-    def __init__(self, telemetry: Telemetry, api: Api, log: FilteringBoundLogger, trace_id: str, *, sampled: bool) -> None:
+    def __init__(self, books: Books, api: Api, log: FilteringBoundLogger, trace_id: str, *, sampled: bool) -> None:
         """Begin a turn: it counts as started now and in flight until `conclude`."""
-        self._telemetry = telemetry
+        self._books = books
         self._log = log
         self._sampled = sampled
         self.api = api
@@ -66,8 +66,8 @@ class Ledger:
         self._first_verdict: str | None = None
         self._repairs = 0
         self._concluded = False
-        telemetry.metrics["turns_started"].inc(api)
-        telemetry.metrics["requests_in_flight"].inc(api)
+        books.metrics["turns_started"].inc(api)
+        books.metrics["requests_in_flight"].inc(api)
 
     # --- notes ----------------------------------------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ class Ledger:
 
     def _note(self, stage: str, attempt: int, noted: Noted, /, **fields: Any) -> None:
         try:
-            row = self._telemetry.rows[noted]
+            row = self._books.rows[noted]
             row.count(self.measured.model, fields)
             derive = _DERIVE.get(noted)
             if derive is not None:
@@ -85,15 +85,15 @@ class Ledger:
             level = row.level_of(fields)
             if not self._sampled and level in _KEPT:
                 self._sampled = True  # its line stays too: an event whose turn has no line explains nothing
-            if self._sampled and self._telemetry.logs_stage(level):
+            if self._sampled and self._books.logs_stage(level):
                 self._write(row, level, stage, attempt, fields)
         except Exception:  # noqa: BLE001 - telemetry is no reason to fail a turn
-            self._telemetry.metrics["telemetry_errors"].inc()
+            self._books.metrics["telemetry_errors"].inc()
 
     def unexpected(self, place: str, exc: BaseException) -> None:
         """Log a fault of this program while the turn runs: kind and place, no words."""
         self._sampled = True
-        report(self._telemetry, self._log, place, exc)
+        report(self._books.metrics, self._log, place, exc)
 
     def beside(self, event: str, exc: BaseException) -> None:
         """Log what failed for this turn without touching it, with the turn's ids: kind and place, no words."""
@@ -117,7 +117,7 @@ class Ledger:
     def _attempt_ended(self, attempt: int, fields: dict[str, Any]) -> None:
         verdict = fields["verdict"]
         outcome = self._outcomes.get(attempt) or outcome_of(fields.get("status") or 0, verdict)
-        self._telemetry.metrics["upstream_requests"].inc(fields.get("upstream") or OTHER, outcome)
+        self._books.metrics["upstream_requests"].inc(fields.get("upstream") or OTHER, outcome)
         if attempt == 1:
             self._first_verdict = verdict
 
@@ -129,7 +129,7 @@ class Ledger:
 
     def _retry_ended(self, attempt: int, fields: dict[str, Any]) -> None:
         cause = fields.get("cause") or self._causes.get(attempt) or next(reversed(self._causes.values()), Cause.REFUSAL)
-        self._telemetry.metrics["retries"].inc(cause, fields["result"])
+        self._books.metrics["retries"].inc(cause, fields["result"])
 
     def _history_repaired(self, _attempt: int, fields: dict[str, Any]) -> None:
         self._repairs += fields.get("count") or 1
@@ -140,25 +140,25 @@ class Ledger:
         """An upstream began to answer."""
         if self.measured.upstream_first_byte_s is None:
             self.measured.upstream_first_byte_s = seconds
-        self._telemetry.metrics["upstream_first_byte_seconds"].observe(seconds, upstream)
+        self._books.metrics["upstream_first_byte_seconds"].observe(seconds, upstream)
 
     def conclude(self, record: TurnRecord) -> None:
         """Count the turn and write its line. Only the first time."""
         if self._concluded:
             return
         self._concluded = True
-        self._telemetry.metrics["requests_in_flight"].inc(self.api, by=-1)
+        self._books.metrics["requests_in_flight"].inc(self.api, by=-1)
         try:
             record.history_repairs = record.history_repairs or self._repairs
             self._check(record)
             self._count(record)
             if self._sampled or record.verdict not in QUIET:
                 fields = turn_fields(record, self.measured)
-                if self._telemetry.sample < 1:
-                    fields["sample_rate"] = self._telemetry.sample
+                if self._books.sample < 1:
+                    fields["sample_rate"] = self._books.sample
                 getattr(self._log, turn_level(record))("turn", **fields)
         except Exception:  # noqa: BLE001
-            self._telemetry.metrics["telemetry_errors"].inc()
+            self._books.metrics["telemetry_errors"].inc()
 
     def _check(self, record: TurnRecord) -> None:
         """The conservation laws, turn by turn: one verdict, and one for each attempt."""
@@ -166,7 +166,7 @@ class Ledger:
             self._note("engine", 0, Noted.INVARIANT_BROKEN, invariant=Invariant.NO_VERDICT)
 
     def _count(self, record: TurnRecord) -> None:
-        metrics, measured, api = self._telemetry.metrics, self.measured, self.api
+        metrics, measured, api = self._books.metrics, self.measured, self.api
         model, trace = measured.model, self.trace_id
         stream = "true" if record.stream else "false"
         metrics["requests"].inc(api, code_label(record.status or (CLIENT_CLOSED if record.client_gone else 0)))
@@ -215,9 +215,9 @@ _DERIVE: dict[Noted, Callable[[Ledger, int, dict[str, Any]], None]] = {
 }
 
 
-def report(telemetry: Telemetry, log: FilteringBoundLogger, place: str, exc: BaseException, **fields: object) -> None:
+def report(metrics: Metrics, log: FilteringBoundLogger, place: str, exc: BaseException, **fields: object) -> None:
     """Count and log a fault of this program."""
-    telemetry.metrics["unexpected"].inc()
+    metrics["unexpected"].inc()
     log.error("unexpected", place=place, **describe(exc), **fields)
 
 

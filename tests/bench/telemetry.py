@@ -27,10 +27,11 @@ from pipeline.stage import Note
 from pipeline.testing.growth import cpu_seconds
 from pipeline.turn import Turn
 from pipeline.verdicts import Api
+from proxy.telemetry.books import StageEvents
 from proxy.telemetry.catalogue import Names
 from proxy.telemetry.logs import make_logger
 from proxy.telemetry.sink import LogSink
-from proxy.telemetry.telemetry import StageEvents, Telemetry
+from proxy.telemetry.telemetry import Telemetry
 
 REFERENCE_S = 0.125
 TURNS = 2_000
