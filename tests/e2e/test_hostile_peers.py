@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -114,8 +115,19 @@ async def test_slowhttptest_does_not_keep_the_service_from_its_clients(tmp_path,
         await until(lambda: descriptors(running) < 60)
 
 
+async def stuck_reader(port, body):
+    """A client that asks and never reads. Its kernel must hold little for it: the proxy's own buffers, and the upstream's, are tens of MB as it is."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    sock.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    await asyncio.get_running_loop().sock_sendall(sock, head + body)
+    return sock
+
+
 async def test_readers_that_are_stuck_cost_little_and_are_cut(tmp_path):
-    flood = Script(text="A long answer, in many words. " * 400_000, chunk=6000)  # 12 MB, more than the kernel's buffers on the way
+    flood = Script(text="A long answer, in many words. " * 2_000_000, chunk=6000)  # 60 MB
 
     def script(seen):
         return flood if "flood" in seen.text else answer(seen)
@@ -124,19 +136,19 @@ async def test_readers_that_are_stuck_cost_little_and_are_cut(tmp_path):
         before = resident(running)
         body = json.dumps({**CHAT, "messages": [{"role": "user", "content": "flood"}], "tools": [TOOL], "stream": True}).encode()
         stuck = []
-        for _ in range(8):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-            writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-            stuck.append((reader, writer))
-        floods = await until(lambda: len(found := [one for one in upstream.seen if "flood" in one.text]) == 8 and found)
-        for one in floods:
-            assert await one.left(30)  # a stuck client slows its upstream down, and when it is cut the upstream is closed
-        assert not any(one.completed for one in floods)
-        assert resident(running) < before + 60
-        await until(lambda: [line["verdict"] for line in running.lines() if line["event"] == "turn"].count("client_gone") == 8)
-        assert running.total("toolgraft_disconnects_total", phase="mid_stream") == 8
-        for _, writer in stuck:
-            writer.close()
+        try:
+            for _ in range(8):
+                stuck.append(await stuck_reader(port, body))  # noqa: PERF401 - what is open must be closed
+            floods = await until(lambda: len(found := [one for one in upstream.seen if "flood" in one.text]) == 8 and found)
+            for one in floods:
+                assert await one.left(30)  # a stuck client slows its upstream down, and when it is cut the upstream is closed
+            assert not any(one.completed for one in floods)
+            assert resident(running) < before + 60
+            await until(lambda: [line["verdict"] for line in running.lines() if line["event"] == "turn"].count("client_gone") == 8)
+            assert running.total("toolgraft_disconnects_total", phase="mid_stream") == 8
+        finally:
+            for sock in stuck:
+                sock.close()
 
 
 async def test_standard_output_that_nobody_reads_costs_lines_and_nothing_else(tmp_path):

@@ -141,7 +141,7 @@ class Since:
     def __init__(self, running: Running) -> None:
         self.url = running.url
         self._running = running
-        self._before = len(running.turns(0))
+        self._before = len(running.turns(int(running.total("toolgraft_turns_started_total"))))  # a turn's line may come after its answer
 
     def turns(self, count: int) -> list[dict[str, Any]]:
         return self._running.turns(self._before + count)[self._before :]
