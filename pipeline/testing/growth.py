@@ -28,7 +28,11 @@ def growth(make: Callable[[int], str], work: Callable[[str], object], size: int,
     """CPU per character at `size * times` over CPU per character at `size`."""
     small, large = make(size), make(size * times)
     best_small = best_large = float("inf")
-    for _ in range(rounds):
-        best_small = min(best_small, cpu_seconds(lambda: work(small), rounds=3))
-        best_large = min(best_large, cpu_seconds(lambda: work(large), rounds=1))
+    gc.freeze()  # else each of the collections before a round goes through all that a long test run has made
+    try:
+        for _ in range(rounds):
+            best_small = min(best_small, cpu_seconds(lambda: work(small), rounds=3))
+            best_large = min(best_large, cpu_seconds(lambda: work(large), rounds=1))
+    finally:
+        gc.unfreeze()
     return (best_large / max(1, len(large))) / (best_small / max(1, len(small))) if best_small else 1.0
