@@ -7,6 +7,7 @@ after the end.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import msgspec
@@ -75,7 +76,7 @@ class CallOut:
             self.name = name.removeprefix(f"{namespace}.")
 
 
-class Writer:
+class Writer(ABC):
     """One turn's answer in one protocol. Subclasses write the parts; this class decides when each begins and ends.
 
     `finish` and `fail` end it. `feed` and `finish` may raise BrokenAnswerError and nothing else; after it `fail` still works.
@@ -138,26 +139,26 @@ class Writer:
 
     # --- hooks ----------------------------------------------------------------------------------------------------------------
 
-    def _text(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _text(self, text: str) -> None: ...
 
-    def _reasoning(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _reasoning(self, text: str) -> None: ...
 
-    def _begin(self, call: CallOut) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _begin(self, call: CallOut) -> None: ...
 
-    def _arguments(self, call: CallOut, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _arguments(self, call: CallOut, text: str) -> None: ...
 
-    def _done(self, call: CallOut) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _done(self, call: CallOut) -> None: ...
 
-    def _end(self, finish: Finish) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _end(self, finish: Finish) -> None: ...
 
-    def _error(self, failed: Failed) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _error(self, failed: Failed) -> None: ...
 
     # --- the parts ------------------------------------------------------------------------------------------------------------
 
@@ -282,8 +283,8 @@ class BodyWriter(Writer):
         super().__init__(turn, options)
         self._parts: list[TextPart | CallOut] = []
 
-    def _body(self, finish: Finish) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _body(self, finish: Finish) -> bytes: ...
 
     def _text(self, text: str) -> None:
         self._run(reasoning=False).pieces.append(text)
